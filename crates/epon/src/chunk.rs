@@ -321,6 +321,27 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_behind_the_fields_is_for_who_keeps_the_chunk() {
+        let mut chunk = [7; 64];
+        let bytes = chunk_of_none();
+        bytes.write(&mut chunk);
+        assert_eq!(chunk[32..], [7; 32]);
+        assert_eq!(Header::parse(&chunk), Ok(bytes));
+    }
+
+    fn chunk_of_none() -> Header {
+        Header {
+            content: Content::Frames,
+            trial: 1,
+            bit: 0,
+            codewords: 4,
+            number: 2,
+            count: 0,
+            due: u64::MAX,
+        }
+    }
+
+    #[test]
     fn sizes_are_whole_groups_of_codewords() {
         assert_eq!(codewords_in(1024), Some(4));
         assert_eq!(codewords_in(8 * 1024), Some(32));

@@ -159,6 +159,9 @@ mod tests {
         let held = custody.take(&first, 100 + 5000).unwrap();
         Custody::hand_on(held, &mut first, 5100);
         assert_eq!((stalled(&first), custody.stalls), (40, 0));
+        let mut beyond = settled(300);
+        let held = beyond.take(&chunk(100, 40), 100 + 5001).unwrap();
+        assert_eq!(held.stalled_ns, 40 + 4701);
         // Beyond it: the usual is the chain's own.
         let mut second = chunk(100, 40);
         let held = custody.take(&second, 100 + 8000).unwrap();
@@ -174,10 +177,8 @@ mod tests {
     #[test]
     fn nothing_is_a_stall_before_the_usual_is_known() {
         let mut usual = Usual::default();
-        let before: Vec<u64> = (0..RECENT - 1)
-            .map(|_| usual.judge(300, LEAST_NS))
-            .collect();
-        assert_eq!(before, [0; RECENT - 1]);
+        let before: Vec<u64> = (0..31).map(|_| usual.judge(300, LEAST_NS)).collect();
+        assert_eq!(before, [0; 31]);
         assert_eq!(usual.judge(100_000, LEAST_NS), 0);
         assert_eq!(usual.judge(100_000, LEAST_NS), 99_700);
     }
@@ -199,6 +200,15 @@ mod tests {
         let mut custody = Custody::default();
         assert!(custody.take(&[0; HEADER_LEN], 1 << 40).is_none());
         assert!(custody.take(&[1; START], 5).is_none());
+    }
+
+    #[test]
+    fn fields_lie_where_the_layout_says() {
+        let chunk = chunk(0x0102_0304_0506_0708, 9);
+        assert_eq!(chunk.len(), 64);
+        assert_eq!(chunk[32..40], [8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(chunk[40..48], [9, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(chunk[48..56], 5_000_u64.to_le_bytes());
     }
 
     proptest! {

@@ -25,6 +25,8 @@ pub(crate) struct LoopBench {
     nfs: Vec<BuiltNf>,
     pools: Pools,
     hold: Hold,
+    /// What the engine's clock shows when it is looked at: once before each step of a turn.
+    clock: Box<dyn FnMut() -> Nanos>,
     /// Whether chunks are copied between nodes, as links that copy do.
     pub(crate) copies_chunks: bool,
     /// Chunks that NFs dropped, by reason.
@@ -34,16 +36,23 @@ pub(crate) struct LoopBench {
 /// Counters by name.
 pub(crate) type Counts = BTreeMap<&'static str, u64>;
 
-/// The engine's clock: each node has a turn of its own here.
-fn now() -> Nanos {
-    Nanos(catena_shm::tsc::kernel_ns())
-}
-
 impl LoopBench {
     /// A loop of one `pktgenrcv` and some NFs.
     pub(crate) fn new(port: &Value, nfs: &[(&NfKind, Value)]) -> Self {
         let (kind, dir) = (&pktgenrcv::KIND, Path::new("."));
         (kind.check)(port).expect("a right configuration");
+        let port = (kind.open)(port, &Opening::alone(dir)).expect("nothing to open");
+        let kernel = || Nanos(catena_shm::tsc::kernel_ns());
+        Self::of(port, nfs, Box::new(kernel))
+    }
+
+    /// A loop of a port that is there, by a clock of the test's: each node has a turn of its own
+    /// here, and looks at it once.
+    pub(crate) fn of(
+        port: Box<dyn Port>,
+        nfs: &[(&NfKind, Value)],
+        clock: Box<dyn FnMut() -> Nanos>,
+    ) -> Self {
         let built = nfs.iter().map(|(kind, config)| {
             (kind.build)(config, &mut BuildContext::alone(&[])).expect("a right configuration")
         });
@@ -57,10 +66,11 @@ impl LoopBench {
             PoolOwner::create(id, geometry, Sharing::ReadWrite).expect("memory for a test")
         });
         Self {
-            port: (kind.open)(port, &Opening::alone(dir)).expect("nothing to open"),
+            port,
             nfs: built.collect(),
             pools: Pools::new(own.collect()),
             hold: Hold::default(),
+            clock,
             copies_chunks: false,
             dropped: Vec::new(),
         }
@@ -92,7 +102,7 @@ impl LoopBench {
     pub(crate) fn turn(&mut self) -> RxState {
         let (mut packets, mut drops) = (Vec::new(), [0; DropReason::COUNT]);
         let mut burst = RxBurst::new(&mut self.pools, &mut packets, 64, &mut drops);
-        let state = self.port.rx(&mut burst, now());
+        let state = self.port.rx(&mut burst, (self.clock)());
         for nf in &mut self.nfs {
             if self.copies_chunks {
                 let pools = &mut self.pools;
@@ -109,7 +119,7 @@ impl LoopBench {
             load.packets = packets;
             let (hold, pools) = (&mut self.hold, &mut self.pools);
             let mut burst = Burst::new(&mut load, &mut verdicts, hold, pools, 0);
-            nf.nf.process(&mut burst, now());
+            nf.nf.process(&mut burst, (self.clock)());
             let mut kept = Vec::new();
             for (packet, verdict) in load.packets.into_iter().zip(verdicts) {
                 match verdict {
@@ -123,7 +133,8 @@ impl LoopBench {
             packets = kept;
         }
         let count = packets.len();
-        assert_eq!(self.port.tx(&mut TxBurst::of(&mut packets), now()), count);
+        let now = (self.clock)();
+        assert_eq!(self.port.tx(&mut TxBurst::of(&mut packets), now), count);
         self.pools.free_all(packets.into_iter());
         state
     }

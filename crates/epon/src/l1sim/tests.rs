@@ -215,6 +215,18 @@ fn a_full_buffer_takes_no_bit_more() {
 }
 
 #[test]
+fn the_last_bit_of_a_full_buffer_can_be_taken() {
+    // One bit is left of its 1920 octets.
+    let bits = 8 * 1920 - 1;
+    let nearly_full = chunk(Content::Line(Direction::Downstream), &[0; 1920], bits);
+    let slipped = |seed: u64| {
+        let back = bench(&json!({"slips": 1e-4, "seed": seed})).process_one(&nearly_full);
+        Header::parse(&back.bytes).unwrap().count
+    };
+    assert_eq!((0..40).map(slipped).max(), Some(bits + 1));
+}
+
+#[test]
 fn settings_that_are_left_out_are_those_of_the_reference() {
     crate::documented::assert_defaults::<Config>("l1sim", &json!({}));
 }

@@ -71,6 +71,10 @@ mod tests {
         assert_eq!(quanta_for(frame_octets(60)), 13);
         assert_eq!(quanta_for(0), 0);
         assert_eq!(octets_in(12), 0);
+        // Shorter ones are filled up. Two idle blocks stand in front.
+        assert_eq!((frame_octets(0), frame_octets(61)), (84, 85));
+        assert_eq!((quanta_for(200), quanta_for(201)), (13, 25));
+        assert_eq!(octets_in(13), 200);
     }
 
     proptest! {

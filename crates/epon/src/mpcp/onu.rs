@@ -421,4 +421,4 @@ impl Onu {
 
 #[cfg(test)]
 #[path = "onu_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -56,7 +56,7 @@ fn register(flags: u8, llid: u16) -> Message {
 }
 
 /// Registered under LLID 3; its oscillator is 1000 behind the OLT's clock.
-fn registered() -> (Onu, u64) {
+pub(in super::super) fn registered() -> (Onu, u64) {
     let mut onu = onu();
     onu.handle(
         BROADCAST_LLID,
@@ -283,6 +283,11 @@ fn grants_do_not_overlap_and_are_as_many_as_were_announced() {
         assert_eq!((count, onu.counters().grants_refused), (1, 1), "{second:?}");
     }
     assert_eq!(kept(&[(3_000, 1_000), (2_000, 1_000), (4_000, 200)]).1, 3);
+    // In the order of their times, in whatever order they are told.
+    for slots in [[(3_000, 200), (2_000, 200)], [(2_000, 200), (3_000, 200)]] {
+        let starts: Vec<u64> = kept(&slots).0.slots.iter().map(|slot| slot.start).collect();
+        assert_eq!(starts, [14_000, 15_000]);
+    }
     assert_eq!(kept(&[(3_000, 1_000), (2_000, 1_001)]).1, 1);
     let many: Vec<(u32, u16)> = (0..9).map(|slot| (2_000 + 1_000 * slot, 500)).collect();
     let (onu, count) = kept(&many);

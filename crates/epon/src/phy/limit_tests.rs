@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::tests::{line_chunk, report};
 use super::*;
-use crate::chunk::{Content, HEADER_LEN, Header};
+use crate::chunk::{Content, HEADER_LEN, Header, frame_header};
 
 const SENDER: (&str, &str) = ("onu", "transmit");
 const RECEIVER: (&str, &str) = ("onu", "receive");
@@ -84,6 +84,29 @@ fn a_chunk_of_line_bits_fits_its_buffer_or_is_refused() {
         header.write(&mut chunk);
         assert_eq!(bench.process_one(&chunk).verdict, wanted, "{codewords}");
     }
+}
+
+#[test]
+fn frames_that_a_transmitter_cannot_hold_yet_follow_in_their_chunk() {
+    let config = json!({"role": "olt", "direction": "transmit"});
+    let mut olt = NfBench::new(&KIND, &config, &["out"]).unwrap();
+    // 700 frames of 100 octets take 402 of 512 codewords; a transmitter holds 64 KiB.
+    let mut chunk = vec![0; HEADER_LEN];
+    let header = Header {
+        content: Content::Frames,
+        trial: 0,
+        bit: 0,
+        codewords: 512,
+        number: 0,
+        count: 700,
+        due: 0,
+    };
+    header.write(&mut chunk);
+    let list = [&frame_header(100, 1)[..], &[5; 100]].concat().repeat(700);
+    chunk.extend(list);
+    assert_eq!(olt.process_one(&chunk).verdict, Verdict::Output(0));
+    let counts = report(&mut olt);
+    assert_eq!((counts["frames"], counts["frames_overfull"]), (700, 0));
 }
 
 #[test]

@@ -258,3 +258,124 @@ impl<'a> Aside<'a> {
         Frames::behind_check(self.octets, self.count)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use catena_engine::pools::Pools;
+    use catena_pcs::params::Params;
+    use catena_pcs::{Simd, fast};
+    use catena_shm::pool::{PoolGeometry, PoolOwner};
+    use catena_shm::region::Sharing;
+
+    use super::*;
+    use crate::chunk::frame_header;
+
+    /// Sends a burst of as many frames of 100 octets, as long as a line of `octets` holds; gives
+    /// its bits, and how many bursts were sent and cut.
+    fn sent(
+        sync_blocks: usize,
+        frames: u32,
+        octets: usize,
+    ) -> (Result<usize, DropReason>, u64, u64) {
+        let make = move || -> Transmitter {
+            let params = Params {
+                sync_blocks,
+                ..Params::default()
+            };
+            Box::new(fast::Transmitter::new(
+                Direction::Upstream,
+                params,
+                Simd::best(),
+            ))
+        };
+        let mut half = Transmitting::new(Direction::Upstream, None, Box::new(make));
+        let frame = [&frame_header(100, 1)[..], &[5; 100]].concat();
+        let list = frame.repeat(frames as usize);
+        let waiting = Aside {
+            octets: &list,
+            count: frames,
+        };
+        let bits = half.burst(waiting, &mut vec![0; octets]);
+        (bits, half.counts.bursts, half.counts.bursts_cut)
+    }
+
+    /// A transmitter of an OLT.
+    fn downstream() -> Transmitting {
+        let make = || -> Transmitter {
+            let (line, params) = (Direction::Downstream, Params::default());
+            Box::new(fast::Transmitter::new(line, params, Simd::best()))
+        };
+        Transmitting::new(Direction::Downstream, None, Box::new(make))
+    }
+
+    #[test]
+    fn more_frames_than_a_chunk_takes_do_not_make_it_longer() {
+        let mut half = downstream();
+        // 700 frames take 86,800 octets: more than waits in a transmitter.
+        let list = [&frame_header(100, 1)[..], &[5; 100]].concat().repeat(700);
+        let mut frames = Frames::behind_check(&list, 700);
+        let left = 700 - half.take(&mut frames);
+        assert!(left > 0);
+        let octets = frames.rest();
+        let waiting = Aside {
+            octets,
+            count: left,
+        };
+        let bits = half.stream(waiting, &mut vec![0; 100_000], 4);
+        assert_eq!(bits, 4 * CODEWORD_BITS);
+        // Four codewords made room for six or seven of them.
+        let taken = u64::from(left) - half.counts.overfull;
+        assert!((5..9).contains(&taken), "{taken}");
+    }
+
+    #[test]
+    fn line_bits_may_fill_a_buffer_to_the_octet() {
+        // 128 KiB less headroom and header are 512 codewords.
+        for (codewords, wanted) in [(512, Ok(())), (513, Err(DropReason::TooLarge))] {
+            let geometry = PoolGeometry {
+                log2_stride: 17,
+                buffer_count: 1,
+                headroom: 64,
+                bundles: false,
+            };
+            let pool = PoolOwner::create(1, geometry, Sharing::ReadWrite).unwrap();
+            let mut pools = Pools::new(vec![pool]);
+            let mut packet = pools.alloc(HEADER_LEN).unwrap();
+            packet.bytes_mut().fill(0);
+            let header = Header {
+                content: Content::Frames,
+                trial: 0,
+                bit: 0,
+                codewords,
+                number: 0,
+                count: 0,
+                due: 0,
+            };
+            header.write(packet.bytes_mut());
+            assert_eq!(downstream().chunk(&mut packet), wanted, "{codewords}");
+            pools.free(packet);
+        }
+    }
+
+    #[test]
+    fn nothing_to_send_is_no_burst() {
+        assert_eq!(sent(8, 0, 10_000), (Ok(0), 0, 0));
+    }
+
+    #[test]
+    fn a_burst_needs_room_for_one_codeword_behind_it_to_the_octet() {
+        let is_even = |bits: &usize| (bits + CODEWORD_BITS).is_multiple_of(8);
+        let mut borders = 0;
+        for sync_blocks in 8..12 {
+            let Some(bits) = sent(sync_blocks, 3, 10_000).0.ok().filter(is_even) else {
+                continue;
+            };
+            let least = (bits + CODEWORD_BITS) / 8;
+            assert_eq!(sent(sync_blocks, 3, least), (Ok(bits), 1, 0));
+            let cut = (Err(DropReason::TooLarge), 0, 1);
+            assert_eq!(sent(sync_blocks, 3, least - 1), cut);
+            borders += 1;
+        }
+        assert_eq!(borders, 1);
+    }
+}

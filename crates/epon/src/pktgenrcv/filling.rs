@@ -34,3 +34,17 @@ impl Pattern {
         pieces.map(move |at| &whole[..whole.len().min(len - at)])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_chunk_is_filled_with_all_of_the_pattern_but_where_others_begin() {
+        let pattern = Pattern::new();
+        for number in [0, 255] {
+            let lens: Vec<_> = pattern.of_chunk(number, 40_000).map(<[u8]>::len).collect();
+            assert_eq!(lens, [32_512, 7_488], "{number}");
+        }
+    }
+}

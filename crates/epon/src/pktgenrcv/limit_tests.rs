@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::arriving::Arriving;
 use super::config::Config;
-use super::filling::HEADERS_LEN;
+use super::filling::{HEADERS_LEN, Pattern};
 use super::sending::{Next, Sending};
 use super::*;
 use crate::chunk::{Content, FRAME_HEADER_LEN, HEADER_LEN, Header, frame_header};
@@ -95,7 +95,11 @@ fn judged(size: u16, len: usize, trial: u8, flow: u8) -> (u64, u64) {
 }
 
 fn take(arriving: &mut Arriving, len: usize, trial: u8, flow: u8) {
-    let mut frame = vec![0; len];
+    take_frame(arriving, vec![0; len], trial, flow);
+}
+
+fn take_frame(arriving: &mut Arriving, mut frame: Vec<u8>, trial: u8, flow: u8) {
+    let len = frame.len();
     let stamp = Stamp {
         trial,
         flow: flow.into(),
@@ -172,6 +176,92 @@ fn a_frame_that_fills_a_chunk_to_the_octet_goes_in_it() {
     let port = json!({"chunk": "1023B", "count": 10, "size": 816});
     let counts = LoopBench::new(&port, &[]).run();
     assert_eq!((counts["frames"], counts["chunks"]), (10, 10));
+    // Of one octet more, nine go in ten chunks.
+    let port = json!({"chunk": "1023B", "count": 10, "size": 817});
+    assert_eq!(LoopBench::new(&port, &[]).run()["frames"], 9);
+}
+
+#[test]
+fn the_tail_waits_for_what_is_under_way() {
+    let (mut sending, mut arriving) = ends(&json!({"window": 4, "lead": 0, "count": 1}));
+    assert_eq!(sending.next(0, &arriving), Next::Chunk);
+    sending.counts.chunks = 1;
+    arriving.expect(&header(Content::Frames, 0, 0), 0, false);
+    assert_eq!(sending.next(0, &arriving), Next::Wait);
+}
+
+#[test]
+fn buffers_have_room_for_line_bits_and_what_may_stand_around_them() {
+    for (port, len) in [
+        (json!({"chunk": "1023B"}), 64 + 1_023 + 2_048),
+        (json!({"chunk": "1023B", "payload": "raw"}), 64 + 1_023),
+        // A frame of 16,380 octets and the four in front of it.
+        (
+            json!({"chunk": "1023B", "size": 16_380}),
+            64 + 1_023 + 16_384,
+        ),
+    ] {
+        assert_eq!(ends(&port).0.buffer_len(), len, "{port}");
+    }
+}
+
+#[test]
+fn no_more_chunks_come_than_there_is_room_for_and_each_has_its_length() {
+    let config = Config::parse(&json!({"chunk": "1023B", "window": 8, "lead": 8})).unwrap();
+    let port = PktGenRcv::new(&config, rate(), None);
+    let mut bench = catena_port::port_bench::PortBench::new(Box::new(port));
+    let received = bench.rx(2);
+    let lens: Vec<usize> = received.packets.iter().map(Vec::len).collect();
+    assert_eq!((lens, received.state), (vec![64 + 1_023; 2], RxState::More));
+}
+
+#[test]
+fn a_chunk_stalls_no_longer_than_it_was_under_way() {
+    let (_, mut arriving) = ends(&json!({}));
+    let own = header(Content::Frames, 0, 0);
+    arriving.expect(&own, 0, true);
+    let mut chunk = [0; HEADER_LEN];
+    own.write(&mut chunk);
+    custody::begin(&mut chunk, 0, 5_000);
+    arriving.take(&chunk, 700, 700);
+    assert_eq!(
+        (arriving.counts.stalled, arriving.counts.stalled_ns),
+        (1, 700)
+    );
+}
+
+#[test]
+fn one_wrong_bit_corrupts_a_frame() {
+    for (wrong, corrupted) in [(0_u8, 0), (1, 1)] {
+        let (_, mut arriving) = ends(&json!({"size": 60}));
+        let filled = 60 - HEADERS_LEN - STAMP_LEN;
+        let mut frame = vec![0; 60];
+        frame[HEADERS_LEN..HEADERS_LEN + filled]
+            .copy_from_slice(Pattern::new().of_frame(0, filled));
+        frame[HEADERS_LEN] ^= wrong;
+        take_frame(&mut arriving, frame, 0, 0);
+        let counts = &arriving.counts;
+        assert_eq!(
+            (counts.corrupted, counts.bit_errors),
+            (corrupted, corrupted)
+        );
+        assert_eq!(counts.octets_compared, filled as u64);
+    }
+}
+
+#[test]
+fn a_plot_has_65536_points_at_most() {
+    let (_, mut arriving) = ends(&json!({"verify": false}));
+    let mut chunk = [0; HEADER_LEN];
+    let own = header(Content::Frames, 0, 0);
+    own.write(&mut chunk);
+    for (chunks, stride) in [(65_536, 1), (65_537, 2)] {
+        while arriving.counts.measured < chunks {
+            arriving.expect(&own, 0, true);
+            arriving.take(&chunk, 1, 1);
+        }
+        assert_eq!(arriving.samples().1, stride, "{chunks}");
+    }
 }
 
 #[test]

@@ -1,14 +1,12 @@
 //! A loop in one thread: what comes back is what was sent, and what does not is counted.
 
-use std::time::Instant;
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::loop_bench::{Counts, LoopBench};
 use crate::{l1sim, phy};
-use catena_engine::nf::{BuiltNf, Burst, DropReason, Nf, NfKind, NfPlan};
+use catena_engine::nf::{DropReason, NfKind};
 
 fn run(port: &Value, nfs: &[(&NfKind, Value)]) -> Counts {
     LoopBench::new(port, nfs).run()
@@ -63,56 +61,74 @@ fn chunks_find_room_behind_links_that_copy() {
     }
 }
 
-/// Keeps its hundredth packet, as a machine does that runs something else.
-struct Staller {
-    packets: u64,
-}
+/// A port whose ticks are the nanoseconds of the loop's clock.
+struct ByClock(PktGenRcv);
 
-const STALL: Duration = Duration::from_millis(20);
+impl Port for ByClock {
+    fn rx(&mut self, burst: &mut RxBurst<'_>, now: Nanos) -> RxState {
+        self.0.send(burst, now.0, now)
+    }
 
-impl Nf for Staller {
-    fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
-        self.packets += burst.len() as u64;
-        if self.packets == 100 {
-            let start = Instant::now();
-            while start.elapsed() < STALL {
-                std::hint::spin_loop();
-            }
-        }
+    fn tx(&mut self, burst: &mut TxBurst<'_>, now: Nanos) -> usize {
+        burst.read(|bytes| self.0.arriving.take(bytes, now.0, now.0));
+        burst.count()
+    }
+
+    fn counters(&self, out: &mut CounterSink<'_>) {
+        self.0.counters(out);
     }
 }
 
-const STALLER: NfKind = NfKind {
-    name: "staller",
-    summary: "Keeps its hundredth packet",
-    example: "{}",
-    schema: || schemars::schema_for!(()),
-    plan: |_, _| Ok(NfPlan::new()),
-    build: |_, _| Ok(BuiltNf::new(Staller { packets: 0 })),
-};
-
+/// Goal: a stall is counted at whom it kept waiting, to the nanosecond, and told from the chain's
+/// own time. Method: a clock on which each step takes 2 us, and one of them 20 ms: that in front of
+/// the receiver of the last chunk, so that no other is late behind it.
 #[test]
 fn stalls_are_told_from_the_latency_of_the_chain() {
+    const STEP_NS: u64 = 2_000;
+    const STALL_NS: u64 = 20_000_000;
+    /// Port, two PHYs, line, and port again.
+    const STEPS: u64 = 5;
+    let (chunks, idle) = (300, 4);
     let phy = |role: &str, direction: &str| json!({"role": role, "direction": direction});
     let nfs = [
         (&phy::KIND, phy("olt", "transmit")),
         (&l1sim::KIND, json!({})),
-        (&STALLER, json!({})),
         (&phy::KIND, phy("onu", "receive")),
     ];
-    let port = json!({"chunk": "1KiB", "count": 300, "size": 200});
-    let mut chain = LoopBench::new(&port, &nfs);
+    // A chunk is due each 10 us, which is a turn.
+    let port = json!({
+        "chunk": "1KiB", "rate": "100kpps", "count": chunks, "lead": idle, "size": 200,
+    });
+    let config = Config::parse(&port).unwrap();
+    let port = PktGenRcv::new(&config, TickRate::from_ns_per_tick(1.0), None);
+    let last_to_receiver = STEPS * (idle + chunks - 1) + 3;
+    let mut looks = 0;
+    let clock = move || {
+        let stalled_ns = if looks < last_to_receiver {
+            0
+        } else {
+            STALL_NS
+        };
+        looks += 1;
+        Nanos(STEP_NS * looks + stalled_ns)
+    };
+    let mut chain = LoopBench::of(Box::new(ByClock(port)), &nfs, Box::new(clock));
     let counts = chain.run();
-    let stall_ns = STALL.as_nanos() as u64;
-    // The machine may have had more of them.
-    assert!((1..100).contains(&counts["chunks_stalled"]), "{counts:?}");
-    assert!(counts["stalled_ns"] > stall_ns / 10 * 9, "{counts:?}");
-    assert!(counts["latency_ns_max"] >= stall_ns / 10 * 9);
-    assert!(counts["clean_latency_ns_max"] < counts["latency_ns_max"]);
-    assert!(counts["clean_latency_ns_p90"] > 0 && counts["net_latency_ns_p90"] > 0);
-    // The wait in front of the receiver was too long, and that is where it is counted.
-    assert!(chain.counts(3)["stalls"] >= 1);
-    assert!(chain.counts(3)["stalled_ns"] > stall_ns / 10 * 9);
+    assert_eq!((counts["chunks"], counts["frames_lost"]), (chunks, 0));
+    assert_eq!(
+        (counts["chunks_stalled"], counts["stalled_ns"]),
+        (1, STALL_NS)
+    );
+    let way_ns = (STEPS - 1) * STEP_NS;
+    assert_eq!(counts["latency_ns_min"], way_ns);
+    assert_eq!(counts["latency_ns_max"], way_ns + STALL_NS);
+    assert_eq!(counts["clean_latency_ns_max"], way_ns);
+    assert_eq!(counts["net_latency_ns_p90"], way_ns);
+    for (node, stalls) in [(0, 0), (1, 0), (2, 1)] {
+        let of_node = chain.counts(node);
+        assert_eq!(of_node["stalls"], stalls, "{node}");
+        assert_eq!(of_node["stalled_ns"], stalls * STALL_NS, "{node}");
+    }
 }
 
 #[test]

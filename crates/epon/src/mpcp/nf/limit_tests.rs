@@ -223,14 +223,14 @@ fn an_onu_takes_its_own_frames_when_it_is_registered_and_when_light_has_come() {
     );
     verdict(onu, PON_INPUT, &packet(now + 30_000, llid));
     // 5 km: 24.5 us of light, 1530 quanta.
-    onu.now = nanos_at(now + 31_500);
+    onu.now = nanos_at(now + 31_529);
     assert!(
         onu.emit(8, false)
             .0
             .iter()
             .all(|packet| packet.output != USER)
     );
-    onu.now = nanos_at(now + 31_540);
+    onu.now = nanos_at(now + 31_530);
     assert!(
         onu.emit(8, false)
             .0

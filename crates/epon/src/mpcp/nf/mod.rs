@@ -22,6 +22,8 @@
 
 mod frame_queue;
 #[cfg(test)]
+mod instant_tests;
+#[cfg(test)]
 mod limit_tests;
 mod olt_mac;
 mod onu_mac;

@@ -206,6 +206,54 @@ fn polls_are_a_shortest_cycle_apart_and_a_gate_has_its_lead() {
     }
 }
 
+/// Times at which an OLT acts: none of them is a quantum early or late.
+#[test]
+fn a_gate_has_the_time_of_those_before_it_and_a_report_is_answered_at_once() {
+    let (mut olt, _) = super::tests::with_one_of(Params {
+        cycle_min: 0,
+        ..params()
+    });
+    let arrival = slot_of(&olt, 1).from + 82;
+    olt.handle(1, MAC, &pdu(report(0), arrival, 5_000), arrival, arrival);
+    assert_eq!(olt.next_due(), arrival);
+    drain(&mut olt, arrival);
+    assert_eq!(slot_of(&olt, 1).from, arrival + 1_024 + 5_000 + 14);
+    let earliest = olt.earliest(100, 1_000);
+    olt.send(1, MAC, report(0));
+    assert_eq!(earliest, 1_000 + 1_024 + 100 + 14);
+    assert_eq!(olt.earliest(100, 1_000), earliest + 14);
+}
+
+#[test]
+fn what_is_due_is_a_window_or_a_slot_whichever_is_first() {
+    let (mut olt, _) = with_one();
+    let missed = slot_of(&olt, 1).to + 625;
+    for window in [missed - 1, missed, missed + 1] {
+        olt.next_window = window;
+        assert_eq!(olt.next_due(), window.min(missed));
+    }
+}
+
+#[test]
+fn windows_open_a_period_apart_and_not_before_the_last_is_judged() {
+    for (discovery_period, lead) in [(1_000_000, 7_000), (1_000, 7_000)] {
+        let wanted = Params {
+            discovery_period,
+            lead,
+            ..params()
+        };
+        let mut olt = Olt::new(wanted, 0).unwrap();
+        drain(&mut olt, 0);
+        let judged = olt.window.unwrap().1 + 7_000 + 1;
+        let next = discovery_period.max(judged);
+        assert_eq!((olt.next_due(), olt.counters().windows), (next, 1));
+        drain(&mut olt, next - 1);
+        assert_eq!(olt.counters().windows, 1);
+        drain(&mut olt, next);
+        assert_eq!(olt.counters().windows, 2);
+    }
+}
+
 #[test]
 fn what_waits_and_what_is_told_is_bounded() {
     let (mut olt, now) = with_one();
@@ -213,14 +261,14 @@ fn what_waits_and_what_is_told_is_bounded() {
         let stranger = MacAddr([6, 0, 0, 0, (number >> 8) as u8, number as u8]);
         olt.handle(1, stranger, &pdu(report(0), now, 5_000), now, now);
     }
-    assert_eq!(olt.queue.len(), QUEUE_MAX);
+    assert_eq!(olt.queue.len(), 72);
     for _ in 0..1000 {
         olt.tell(Event::Deregistered {
             llid: 1,
             ending: Ending::Told,
         });
     }
-    assert_eq!(olt.events.len(), 4 * ONU_COUNT_MAX);
+    assert_eq!(olt.events.len(), 128);
 }
 
 #[test]

@@ -199,11 +199,7 @@ fn an_onu_that_never_confirms_loses_its_place() {
             .count();
         now = olt.next_due().max(now + 1);
     }
-    assert_eq!(
-        registers,
-        CONFIRM_TRIES as usize + 1,
-        "and one that ends it"
-    );
+    assert_eq!(registers, 3 + 1, "and one that ends it");
     let ending = Ending::Unconfirmed;
     assert_eq!(
         olt.next_event(),

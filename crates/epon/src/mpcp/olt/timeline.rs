@@ -100,10 +100,26 @@ mod tests {
         for round in 0..1000 {
             line.take(1000 * (round + 1), 10, 0);
         }
-        assert_eq!(line.gaps.len(), GAPS_MAX);
+        assert_eq!(line.gaps.len(), 64);
         let end = line.end();
         line.take(0, 10_000_000, end);
         assert!(line.gaps.is_empty());
+        // Up to the quantum in which it ends.
+        let mut line = Timeline::new(0, 10);
+        line.take(1000, 10, 0);
+        for (now, kept) in [(999, 1), (1000, 0)] {
+            line.take(0, 10_000, now);
+            assert_eq!(line.gaps.len(), kept, "{now}");
+        }
+    }
+
+    #[test]
+    fn a_gap_without_room_between_its_guards_is_none() {
+        for (from, kept) in [(20, 0), (21, 1)] {
+            let mut line = Timeline::new(0, 10);
+            assert_eq!(line.take(from, 100, 0), from);
+            assert_eq!(line.gaps.len(), kept, "{from}");
+        }
     }
 
     proptest! {

@@ -72,5 +72,17 @@ mod tests {
         assert_eq!(line.hits, 2);
         line.add(3, 350, 360, 0);
         assert_eq!(line.hits, 3, "the third was hit before");
+        let before = line.add(4, 50, 100, 0);
+        assert!(line.is_whole(before) && line.is_whole(first));
+    }
+
+    #[test]
+    fn a_burst_is_remembered_for_a_millisecond_behind_its_end() {
+        for (now_ps, left) in [(1_000_000_199, 2), (1_000_000_200, 1)] {
+            let mut line = Line::default();
+            line.add(0, 100, 200, 0);
+            line.add(1, now_ps, now_ps + 1, now_ps);
+            assert_eq!(line.bursts.len(), left, "{now_ps}");
+        }
     }
 }

@@ -594,3 +594,6 @@ fn empty_onu(onu: usize, scenario: &OnuScenario) -> OnuReport {
         delay: Delays::default(),
     }
 }
+
+#[cfg(test)]
+mod tests;

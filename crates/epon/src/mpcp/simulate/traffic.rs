@@ -181,6 +181,31 @@ mod tests {
     }
 
     #[test]
+    fn a_quick_source_has_a_quick_port_and_its_bursts_no_pause_beyond_it() {
+        for (load, ps_per_octet) in [(5e8_f64, 8_000.0), (5e8_f64.next_up(), 800.0)] {
+            let source = Source::new(Model::Bursty, load, 1);
+            assert_eq!(source.ps_per_octet_in_burst, ps_per_octet, "{load}");
+        }
+        // More is offered than the port carries: it sends without a pause.
+        let mut source = Source::new(Model::Bursty, 2e10, 1);
+        let mut octets = 0;
+        for frame in (0..1_000).map_while(|_| source.next_frame()) {
+            octets += frame_octets(usize::from(frame.len));
+            assert_eq!(frame.at_ps, 800 * octets);
+        }
+    }
+
+    #[test]
+    fn lengths_are_as_frequent_as_their_weights() {
+        let mut source = Source::new(Model::Constant, 1e9, 3);
+        let lens: Vec<u16> = (0..11_000).map(|_| source.length()).collect();
+        for (len, wanted) in [(60, 6_000_u64), (590, 4_000), (1514, 1_000)] {
+            let found = lens.iter().filter(|here| **here == len).count() as u64;
+            assert!(found.abs_diff(wanted) < 200, "{found} of {len} octets");
+        }
+    }
+
+    #[test]
     fn a_seed_repeats_its_frames_and_no_load_has_none() {
         let frames = |seed| -> Vec<Frame> {
             let mut source = Source::new(Model::Bursty, 1e8, seed);

@@ -465,5 +465,29 @@ fn the_longest_burst_has_room_for_one_codeword_behind_it() {
         }
     }
     assert_eq!(longest, 1_021);
+    assert_eq!(transmit::LINE_LEN_MAX, (256 << 10) - 128 - 64);
     assert_eq!(counter(&mut onu, "bursts_cut"), 2);
+}
+
+#[test]
+fn a_burst_begins_at_the_bit_of_its_instant() {
+    let mut onu = phy("onu", "transmit");
+    // A quantum is 165 bits.
+    let bit = |instant: u32| {
+        let chunks = pass(&mut onu, &burst(5, instant, &[60]));
+        Header::parse(&chunks[0].bytes).unwrap().bit
+    };
+    let bits: Vec<u8> = (0..8).map(bit).collect();
+    assert_eq!(bits, [0, 5, 2, 7, 4, 1, 6, 3]);
+}
+
+#[test]
+fn a_full_output_is_tried_again_after_a_microsecond() {
+    let mut onu = phy("onu", "transmit");
+    onu.now.0 = 5_000_000;
+    onu.process(&[&burst(5, 1000, &[60])[0].bytes]);
+    let (sent, next) = onu.emit(0, false);
+    assert_eq!((sent.len(), next.unwrap().0), (0, 5_001_000));
+    assert_eq!(onu.emit(1, false).0.len(), 1);
+    assert_eq!(QUEUE_BYTES, 4 << 20);
 }
