@@ -152,6 +152,7 @@ fn key(source: &mut Source<'_>, program: &Program) -> (Key, usize) {
         code,
         present,
         parts,
+        pairs: 0,
     };
     (key, words.max(1))
 }
@@ -172,6 +173,7 @@ fn key_like(source: &mut Source<'_>, program: &Program, like: &Key) -> Key {
         code,
         present,
         parts,
+        pairs: 0,
     }
 }
 
