@@ -166,12 +166,11 @@ impl HugePages {
     const COUNT: &str = "/proc/sys/vm/nr_hugepages";
 
     fn begin() -> io::Result<Self> {
-        let alone = File::create(std::env::temp_dir().join("catena-huge-pages.lock"))?;
+        // Whoever may not finds out before it needs any.
+        let alone = File::options().read(true).write(true).open(Self::COUNT)?;
         alone.lock()?;
         let before = fs::read_to_string(Self::COUNT)?.trim().parse();
         let before = before.map_err(|_| io::ErrorKind::InvalidData)?;
-        // Whoever may not finds out before it needs any.
-        fs::write(Self::COUNT, format!("{before}"))?;
         Ok(Self {
             before,
             _alone: alone,

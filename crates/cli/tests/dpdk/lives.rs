@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use super::memif::Memif;
 use super::netns::{isolated, veth};
 use super::nonsense::between;
-use super::peer::{Peer as _, connected, outlives};
+use super::peer::{Peer as _, connected, outlives, wait};
 use super::support::*;
 use super::*;
 
@@ -62,6 +62,34 @@ fn a_killed_worker_is_succeeded_and_no_buffer_is_lost() {
     }
     drop(peer);
     assert_clean(&chain.stop());
+}
+
+/// The plug-in looks at faults, and leaves what somebody sends to who looked before it: Rust's
+/// runtime, which looks no longer once it has got one. So the next one ends the worker.
+#[test]
+fn a_signal_that_somebody_sends_is_not_taken_for_a_fault() {
+    if !can_run("a_signal_that_somebody_sends_is_not_taken_for_a_fault") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("m");
+    let chain = Running::start("dpdk-signalled", &between(&memif(0, "server", &socket)));
+    let status = chain.until("a status", |_| true);
+    let about = format!("/proc/{}/status", number(&worker(&status, "ports")["pid"]));
+    let looks = || {
+        let about = fs::read_to_string(&about).unwrap_or_default();
+        let mut lines = about.lines();
+        let caught = lines.find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.map(|caught| u64::from_str_radix(caught.trim(), 16).unwrap());
+        caught.is_some_and(|caught| caught >> (Signal::SEGV.as_raw() - 1) & 1 == 1)
+    };
+    assert!(looks());
+    assert!(signal(&status, "ports", Signal::SEGV));
+    wait("nobody looks any more", || !looks());
+    assert!(signal(&status, "ports", Signal::SEGV));
+    let epoch = epoch(&status, "ports");
+    chain.until("it runs again", |now| runs_after(now, "ports", epoch));
+    assert_conserved(&chain.stop());
 }
 
 /// The chain is a guest, as of a switch, which ends and comes back.

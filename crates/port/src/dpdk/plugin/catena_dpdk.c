@@ -144,7 +144,7 @@ struct catena_dpdk {
 struct device {
 	uint16_t id;
 	bool copies, checks, has_begun, is_shown, stays;
-	bool may_fall, has_fallen, must_stop; /* see `fall` */
+	bool may_fall, has_fallen, is_stopped; /* see `fall` */
 	uint16_t rx_queues, tx_queues, rx_next, tx_next;
 	struct catena_dpdk_rule *rules;
 	uint32_t rule_count, rss;
@@ -462,10 +462,13 @@ static void on_fault(int number, siginfo_t *info, void *context)
 {
 	(void)context;
 	/* By the kernel; what somebody has sent is not about memory. */
-	if (way_out != NULL && info->si_code > 0)
+	bool is_sent = info->si_code <= 0;
+	if (way_out != NULL && !is_sent)
 		siglongjmp(*way_out, 1);
-	/* Then it happens again, as if nobody had looked. */
+	/* Then it happens again, as if nobody had looked: by itself, or because it is sent again. */
 	(void)sigaction(number, &usual[number == SIGBUS], NULL);
+	if (is_sent)
+		(void)raise(number);
 }
 
 /* Under `start_lock`. */
@@ -482,14 +485,16 @@ static void watch_faults(void)
 	(void)sigaction(SIGBUS, &action, &usual[1]);
 }
 
-/* Of a link that is down already, DPDK takes the memory away by itself. */
+/* The peer is hung up on. Of a link that is down already, DPDK's interrupt thread takes the memory
+ * away by itself; two at a time must not. So it is stopped as soon as it was seen up. */
 static void fall(struct device *d)
 {
 	struct rte_eth_link link = {0};
 	way_out = NULL;
 	d->peer_faults++;
 	d->has_fallen = true;
-	d->must_stop = rte_eth_link_get_nowait(d->id, &link) == 0 && link.link_status;
+	if (rte_eth_link_get_nowait(d->id, &link) == 0 && link.link_status)
+		d->is_stopped = rte_eth_dev_stop(d->id) == 0;
 }
 
 static uint16_t rx_burst(struct device *d, uint16_t q, struct rte_mbuf **burst, uint16_t most)
@@ -1161,11 +1166,9 @@ static void recall(void *device)
 {
 	struct device *d = device;
 	enter(d);
-	if (d->has_fallen && d->must_stop) {
-		(void)rte_eth_dev_stop(d->id);
+	if (d->is_stopped)
 		(void)rte_eth_dev_start(d->id);
-	}
-	d->has_fallen = d->must_stop = false;
+	d->has_fallen = d->is_stopped = false;
 	rte_spinlock_lock(&d->lock);
 	d->others_count = 0;
 	rte_spinlock_unlock(&d->lock);
