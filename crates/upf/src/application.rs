@@ -35,11 +35,18 @@ pub const APPLICATION_COUNT_MAX: usize = 256;
 
 /// What a rule calls an application by, instead of its ID: the same for the same ID, never 0.
 pub fn number(id: &[u8]) -> u64 {
+    hash_on(HASH_OF_NOTHING, id).max(1)
+}
+
+/// What [`hash_on`] begins with.
+pub(crate) const HASH_OF_NOTHING: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// The hash of bytes, from that of those in front of them.
+pub(crate) fn hash_on(hash: u64, bytes: &[u8]) -> u64 {
     // FNV-1a: short, and the same in every version.
-    let hash = id.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+    bytes.iter().fold(hash, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    hash.max(1)
+    })
 }
 
 /// An application.

@@ -1,9 +1,10 @@
 //! Snapshots: sessions in a file, for a UPF that begins where nothing is left of its memory.
 //!
 //! Beside a packet's life. What a UPF has is asked of it page by page between its bursts, and
-//! whoever asks writes the lines to a file ([`sealed`]); a UPF that is built over new memory reads
-//! it ([`restore`]). Each session is whole, of the instant at which its page was asked for. A file
-//! that is not what it says, or is of other settings, is refused whole.
+//! whoever asks writes the lines to a file ([`Writer`]); a UPF that is built over new memory reads
+//! it ([`restore`]). Each session is whole, of the instant at which its page was asked for; pages
+//! of higher slots are later. A file that is not what it says, or is of other settings, is refused
+//! whole, and one whose reader is killed is read again by the next one.
 //!
 //! ```text
 //! {"catena_upf_snapshot":1,"shape":{..},"now_ns":..,"recovery":..,"associations":[..],"pfds":".."}
@@ -15,10 +16,11 @@
 //! when it is read, but no earlier than the machine's start. Limit: [`SESSIONS_AT_ONCE`] sessions
 //! in a page. Held packets, meters and what was learned of connections are not in it.
 
+use std::io::{BufRead, Seek};
+
 use catena_flow::efsm::hex;
 use serde_json::{Value, json};
 
-use crate::application::number;
 use crate::association::{ASSOCIATION_COUNT, Association};
 use crate::model::Session;
 use crate::rules::{Head, PacketRate, Usage};
@@ -26,12 +28,15 @@ use crate::settings::Settings;
 use crate::store::{LAYOUT, Memory, Store};
 use crate::stored::{List, Stored};
 
+mod file;
+
+use file::{KIND, Lines, damaged};
+pub use file::{Writer, is_of, is_same};
+
 /// Sessions in one answer, for which packets wait.
 pub const SESSIONS_AT_ONCE: usize = 16;
 /// Slots that are looked at for it.
 const SLOTS_AT_ONCE: u32 = 4096;
-/// What a file says that it is.
-const KIND: &str = "catena_upf_snapshot";
 
 fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -85,96 +90,81 @@ pub(crate) fn page(store: &Store, settings: &Settings, from: u32, now_ns: u64) -
     json!({ "lines": lines, "next": next })
 }
 
-/// Lines as a file, which says how many there are and what they come to.
-pub fn sealed(lines: &[String]) -> String {
-    let mut text = String::new();
-    for line in lines {
-        text.push_str(line);
-        text.push('\n');
-    }
-    let sum = number(text.as_bytes());
-    let end = json!({ "end": lines.len(), "sum": format!("{sum:016x}") });
-    text.push_str(&end.to_string());
-    text.push('\n');
-    text
-}
-
-/// What a file has.
-struct Content {
-    recovery: u32,
-    associations: Vec<(usize, Association)>,
-    pfds: Vec<u8>,
-    /// Sessions with their slots, and when they were as they are.
-    sessions: Vec<(u32, Session, u64)>,
-}
-
 fn pair(value: &Value) -> Option<(u64, Vec<u8>)> {
     Some((value[0].as_u64()?, hex(value[1].as_str()?)?))
 }
 
-/// Reads a file that was written for these settings.
-fn read(text: &str, settings: &Settings) -> Result<Content, String> {
-    let damaged = || "it is damaged".to_owned();
-    let body = text.strip_suffix('\n').ok_or_else(damaged)?;
-    let (lines, end) = body.rsplit_once('\n').ok_or_else(damaged)?;
-    let parsed = |line: &str| serde_json::from_str::<Value>(line).map_err(|_| damaged());
-    let end = parsed(end)?;
-    let sum = number(&text.as_bytes()[..=lines.len()]);
-    let lines: Vec<&str> = lines.split('\n').collect();
-    let is_whole = end["end"] == lines.len() && end["sum"] == format!("{sum:016x}");
-    let (head, pages) = lines
-        .split_first()
-        .filter(|_| is_whole)
-        .ok_or_else(damaged)?;
-    let head = parsed(head)?;
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Puts what is common to all sessions back.
+fn read_head(head: &Value, settings: &Settings, store: &mut Store) -> Result<(), String> {
     if head[KIND] != 1 {
         return Err("it is no snapshot of a UPF that this version knows".to_owned());
     }
     if head["shape"] != shape(settings) {
         return Err("it is of other settings, or of another version".to_owned());
     }
-    let recovery = head["recovery"]
-        .as_u64()
-        .and_then(|one| one.try_into().ok());
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let mut content = Content {
-        recovery: recovery.ok_or_else(damaged)?,
-        associations: Vec::new(),
-        pfds: head["pfds"].as_str().and_then(hex).ok_or_else(damaged)?,
-        sessions: Vec::new(),
-    };
+    let recovery = head["recovery"].as_u64();
+    let recovery = recovery.and_then(|one| one.try_into().ok());
+    store.set_recovery(recovery.ok_or_else(damaged)?);
+    let pfds = head["pfds"].as_str().and_then(hex).ok_or_else(damaged)?;
+    store.set_pfds(&pfds);
     for one in list(&head["associations"]) {
-        let (at, bytes) = pair(&one).ok_or_else(damaged)?;
+        let (at, bytes) = pair(one).ok_or_else(damaged)?;
         let at = usize::try_from(at).unwrap_or(usize::MAX);
         if at >= ASSOCIATION_COUNT || bytes.len() != Association::LEN {
             return Err(damaged());
         }
-        content.associations.push((at, Association::load(&bytes)));
+        store.set_association(at, &Association::load(&bytes));
     }
-    for line in pages {
-        let page = parsed(line)?;
-        let now_ns = page["now_ns"].as_u64().ok_or_else(damaged)?;
+    Ok(())
+}
+
+/// A session as a page has it, and its slot.
+fn read_session(one: &Value, settings: &Settings) -> Option<(u32, Session)> {
+    let (slot, bytes) = pair(one)?;
+    let slot = u32::try_from(slot).ok()?;
+    let has_head = bytes.len() >= Head::LEN;
+    let session = has_head.then(|| Session::read(&bytes)).flatten();
+    let fits = |one: &Session| {
+        slot < settings.sessions
+            && one.image_len() == bytes.len()
+            && bytes.len() <= settings.session_bytes
+            && Store::slot_in(one.head.seid) == Some(slot)
+    };
+    Some((slot, session.filter(fits)?))
+}
+
+/// Puts what a file has, which was written for these settings, into a store that nobody finds yet;
+/// how many sessions.
+fn read(
+    file: &mut (impl BufRead + Seek),
+    settings: &Settings,
+    now_ns: u64,
+    store: &mut Store,
+) -> Result<usize, String> {
+    let mut lines = Lines::of(file)?;
+    let head = lines.next()?.ok_or_else(damaged)?;
+    read_head(&head, settings, store)?;
+    let (mut last, mut count) = (None, 0);
+    while let Some(page) = lines.next()? {
+        let then_ns = page["now_ns"].as_u64().ok_or_else(damaged)?;
         for one in list(&page["slots"]) {
-            let (slot, bytes) = pair(&one).ok_or_else(damaged)?;
-            let slot = u32::try_from(slot).unwrap_or(u32::MAX);
-            let has_head = bytes.len() >= Head::LEN;
-            let session = has_head.then(|| Session::read(&bytes)).flatten();
-            let fits = |one: &Session| {
-                slot < settings.sessions
-                    && one.image_len() == bytes.len()
-                    && bytes.len() <= settings.session_bytes
-                    && Store::slot_in(one.head.seid) == Some(slot)
-            };
-            let session = session.filter(fits).ok_or_else(damaged)?;
-            content.sessions.push((slot, session, now_ns));
+            let (slot, mut session) = read_session(one, settings).ok_or_else(damaged)?;
+            // Behind each other, each slot once.
+            if last >= Some(slot) {
+                return Err(damaged());
+            }
+            (last, count) = (Some(slot), count + 1);
+            Shift { then_ns, now_ns }.session(&mut session);
+            // What was to be swept was swept, or its request is repeated.
+            session.head.sweeps = 0;
+            store.put_back(slot, &session);
         }
     }
-    // Behind each other, each slot once.
-    let slots = content.sessions.iter().map(|(slot, ..)| *slot);
-    match slots.is_sorted_by(|one, next| one < next) {
-        true => Ok(content),
-        false => Err(damaged()),
-    }
+    Ok(count)
 }
 
 /// Moves instants from one run of the engine's clock to another: `then` was what `now` is.
@@ -237,38 +227,24 @@ impl Shift {
 }
 
 /// Puts what a file has into memory in which nothing is kept; how many sessions, or why none. With
-/// what is kept, which is newer, the file is left alone.
+/// what is kept, which is newer, the file is left alone. Until all is in it, memory is as new for
+/// whoever opens it: a kill in between loses nothing.
 pub fn restore(
     memory: Memory,
     settings: &Settings,
     now_ns: u64,
-    text: &str,
+    file: &mut (impl BufRead + Seek),
 ) -> (Memory, Result<Option<usize>, String>) {
-    let mut store = Store::open(memory, settings.session_bytes, settings.sessions, 0);
+    let mut store = Store::begin(memory, settings.session_bytes, settings.sessions, 0);
     store.set_shard(settings.shard.0);
     if !store.is_new() {
         return (store.into_memory(), Ok(None));
     }
-    let content = match read(text, settings) {
-        Ok(content) => content,
-        Err(why) => {
-            store.forget();
-            return (store.into_memory(), Err(why));
-        }
-    };
-    store.set_recovery(content.recovery);
-    for (number, association) in &content.associations {
-        store.set_association(*number, association);
+    let restored = read(file, settings, now_ns, &mut store);
+    if restored.is_ok() {
+        store.remember();
     }
-    store.set_pfds(&content.pfds);
-    let count = content.sessions.len();
-    for (slot, mut session, then_ns) in content.sessions {
-        Shift { then_ns, now_ns }.session(&mut session);
-        // What was to be swept was swept, or its request is repeated.
-        session.head.sweeps = 0;
-        store.put_back(slot, &session);
-    }
-    (store.into_memory(), Ok(Some(count)))
+    (store.into_memory(), restored.map(Some))
 }
 
 #[cfg(test)]

@@ -109,6 +109,16 @@ impl Store {
     /// Takes over what a predecessor left in `memory`, or begins anew where there is nothing that
     /// fits. `recovery` is the start of a node that begins anew, in seconds since 1900.
     pub fn open(memory: Memory, slot_bytes: usize, slot_count: u32, recovery: u32) -> Self {
+        let mut store = Self::begin(memory, slot_bytes, slot_count, recovery);
+        if store.is_new {
+            store.remember();
+        }
+        store
+    }
+
+    /// As [`Store::open`]; but one that begins anew is found by nobody else until
+    /// [`Store::remember`], and the next one begins anew, too.
+    pub(crate) fn begin(memory: Memory, slot_bytes: usize, slot_count: u32, recovery: u32) -> Self {
         let mut store = Self {
             memory,
             slot_bytes,
@@ -134,8 +144,8 @@ impl Store {
             let end = slots_at(slot_bytes);
             store.memory[..end].fill(0);
             store.set_word(AT_RECOVERY, recovery.into());
-            for (at, word) in shape.into_iter().rev() {
-                store.set_word(at, word);
+            for (at, word) in &shape[1..] {
+                store.set_word(*at, *word);
             }
         }
         for slot in (0..store.fresh).rev() {
@@ -381,7 +391,7 @@ impl Store {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
@@ -435,10 +445,10 @@ mod tests {
         assert_eq!((other.live(), other.recovery()), (0, 78));
     }
 
-    /// Memory that ends its writer after so many bytes of change.
-    struct Mortal {
-        bytes: Vec<u8>,
-        shared: Arc<Mutex<Vec<u8>>>,
+    /// Memory that notes what each kill of its writer would leave.
+    pub(crate) struct Mortal {
+        pub(crate) bytes: Vec<u8>,
+        pub(crate) shared: Arc<Mutex<Vec<u8>>>,
     }
 
     impl std::ops::Deref for Mortal {

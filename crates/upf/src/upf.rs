@@ -355,18 +355,21 @@ impl Upf {
     /// Makes all that leads to sessions of those that a predecessor left.
     fn adopt(&mut self, now_ns: u64) {
         let slots: Vec<u32> = self.store.slots().collect();
-        for slot in slots {
+        // Of a snapshot pages of higher slots are later: of two sessions with one key the upper one
+        // has it now, and the other one has ended in between. Otherwise there are no such two.
+        for slot in slots.into_iter().rev() {
             let Some(session) = self.store.session(slot) else {
                 self.store.remove(slot);
                 continue;
             };
-            // The number of shards has changed: its packets come to another one.
-            if session.keys().iter().any(|key| !self.is_mine(*key)) {
+            let keys = session.keys();
+            // Not its own: the number of shards has changed, and its packets come to another one.
+            let is_free = |key: &Key| self.is_mine(*key) && self.index.find(*key).is_none();
+            if !keys.iter().all(is_free) {
                 self.store.remove(slot);
                 continue;
             }
-            for key in session.keys() {
-                // One that two sessions claim is the first one's.
+            for key in keys {
                 let _ = self.index.insert(key, slot);
                 self.take(key);
             }
@@ -377,7 +380,7 @@ impl Upf {
                 self.stations.enter(session.head.seid, slot);
             }
             if session.has_untold() {
-                self.untold.push_back(session.head.seid);
+                self.untold.push_front(session.head.seid);
             }
             self.arm(slot, now_ns);
         }

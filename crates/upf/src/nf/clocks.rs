@@ -1,7 +1,8 @@
 //! The clocks of the machine, and the file of a snapshot, which the NF looks at once, when it is
 //! built: later the time comes with each call.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{BufReader, ErrorKind};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use catena_wire::pfcp::value::Time;
@@ -48,8 +49,8 @@ pub(super) fn snapshot(
         (_, 1) => wanted.file.clone(),
         (shard, _) => format!("{}.{shard}", wanted.file),
     };
-    let text = match std::fs::read_to_string(&file) {
-        Ok(text) => text,
+    let opened = match File::open(&file) {
+        Ok(opened) => opened,
         // The first run has none.
         Err(error) if error.kind() == ErrorKind::NotFound => return (memory, None),
         Err(error) => {
@@ -58,12 +59,14 @@ pub(super) fn snapshot(
             return (memory, Some(notice));
         }
     };
-    let (memory, restored) = snapshot::restore(memory, settings, now_ns, &text);
+    let mut opened = BufReader::new(opened);
+    let (memory, restored) = snapshot::restore(memory, settings, now_ns, &mut opened);
     let notice = match restored {
         Ok(None) => None,
         Ok(Some(count)) => Some(format!("{count} sessions are those of the snapshot {file}")),
         Err(why) => Some(format!(
-            "the snapshot {file} is not taken: {why}; sessions begin anew"
+            "the snapshot {file} is not taken: {why}; sessions begin anew, and the next snapshot \
+             leaves it as {file}.refused"
         )),
     };
     (memory, notice)

@@ -1,5 +1,8 @@
 //! Snapshots: what comes back, and files that are not what they say.
 
+use std::io::Cursor;
+use std::sync::{Arc, Mutex};
+
 use catena_wire::pfcp::value::PdrId;
 use catena_wire::pfcp::{Cause, IeType, MessageType, key};
 use proptest::prelude::*;
@@ -7,9 +10,29 @@ use proptest::prelude::*;
 use super::*;
 use crate::public_failures::{SESSIONS, Smf, new, nothing};
 use crate::store::memory_bytes;
+use crate::store::tests::Mortal;
 use crate::upf::Upf;
 
 const S: u64 = 1_000_000_000;
+
+/// Lines as a file.
+fn sealed(lines: &[String]) -> String {
+    let mut writer = Writer::new(Vec::new());
+    for line in lines {
+        writer.line(line).unwrap();
+    }
+    String::from_utf8(writer.end().unwrap()).unwrap()
+}
+
+/// As [`super::restore`], of a file with this text.
+fn restore(
+    memory: Memory,
+    settings: &Settings,
+    now_ns: u64,
+    text: &str,
+) -> (Memory, Result<Option<usize>, String>) {
+    super::restore(memory, settings, now_ns, &mut Cursor::new(text))
+}
 
 /// All that a UPF says, as a file.
 fn file_of(upf: &Upf, now_ns: u64) -> String {
@@ -81,6 +104,74 @@ fn kept_memory_is_left_alone() {
     let (memory, restored) = restore(smf.upf.into_memory(), &settings, 0, &text);
     assert_eq!(restored, Ok(None));
     assert_eq!(new(Some(memory)).session_count() as usize, seids.len());
+}
+
+/// Whoever is killed while it reads leaves memory that the next one takes for new.
+#[test]
+fn a_kill_at_any_write_loses_no_session() {
+    let (smf, seids) = some();
+    let settings = smf.upf.settings.clone();
+    let shared = Arc::new(Mutex::new(Vec::new()));
+    let mortal = Mortal {
+        bytes: empty(&settings).to_vec(),
+        shared: shared.clone(),
+    };
+    let text = file_of(&smf.upf, 0);
+    let (memory, restored) = restore(Box::new(mortal), &settings, 0, &text);
+    assert_eq!(restored, Ok(Some(seids.len())));
+    let states = std::mem::take(&mut *shared.lock().unwrap());
+    assert!(states.len() > 10 * memory.len());
+    for state in states.chunks(memory.len()) {
+        let (memory, restored) = restore(Box::new(state.to_vec()), &settings, 0, &text);
+        assert_eq!(restored, Ok(Some(seids.len())), "it reads the file again");
+        assert_eq!(new(Some(memory)).session_count() as usize, seids.len());
+    }
+    let (_, kept) = restore(memory, &settings, 0, &text);
+    assert_eq!(kept, Ok(None));
+}
+
+/// One that has ended behind its page, and one that was given its address behind that.
+#[test]
+fn of_two_sessions_with_one_address_the_later_one_comes_back() {
+    let (smf, seids) = some();
+    let settings = smf.upf.settings.clone();
+    let lines: Vec<String> = file_of(&smf.upf, 0).lines().map(str::to_owned).collect();
+    let mut lines = lines[..lines.len() - 1].to_vec();
+    let mut page: Value = serde_json::from_str(&lines[1]).unwrap();
+    let ue = std::net::Ipv4Addr::new(10, 45, 0, 77);
+    for place in [0, 2] {
+        let image = &mut page["slots"][place][1];
+        let mut bytes = hex(image.as_str().unwrap()).unwrap();
+        let mut session = Session::read(&bytes).unwrap();
+        session.head.ue_v4 = Some(ue);
+        session.write(&mut bytes);
+        *image = json!(to_hex(&bytes));
+    }
+    lines[1] = page.to_string();
+    let (memory, restored) = restore(empty(&settings), &settings, 0, &sealed(&lines));
+    assert_eq!(restored, Ok(Some(3)));
+    let upf = new(Some(memory));
+    let slots: Vec<_> = seids.iter().map(|seid| upf.store.slot_of(*seid)).collect();
+    assert_eq!(slots, [None, Some(2), Some(3)]);
+    assert_eq!(upf.index.find(crate::model::Key::V4(ue)), Some(3));
+}
+
+#[test]
+fn a_file_is_of_those_settings_and_that_version_by_which_it_was_written() {
+    let (smf, _) = some();
+    let text = file_of(&smf.upf, 0);
+    let head = text.lines().next().unwrap();
+    let is_of = |text: &str, head: &str| super::is_of(&mut Cursor::new(text), head);
+    // It began at another time, and has other sessions.
+    let later = file_of(&Smf::new().upf, 9);
+    assert!(is_of(&text, head) && is_of(&later, head));
+    let other = head.replace("\"sessions\":8", "\"sessions\":9");
+    assert!(other != head && !is_of(&text, &other));
+    assert!(!is_of(&text, &head.replace(KIND, "another")) && !is_of(&text, ""));
+    assert!(is_same(head, later.lines().next().unwrap()) && !is_same(head, &other));
+    for cut in [0, 1, text.len() / 2, text.len() - 1] {
+        assert!(!is_of(&text[..cut], head), "{cut}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Beside the store's own work: only in memory that nobody has used yet.
 
-use super::{AT_FRESH, AT_MAGIC, AT_RECOVERY, SLOT_HEADER, Store, USES_MASK};
+use super::{AT_FRESH, AT_MAGIC, AT_RECOVERY, MAGIC, SLOT_HEADER, Store, USES_MASK};
 use crate::model::Session;
 
 impl Store {
@@ -11,9 +11,9 @@ impl Store {
         self.is_new
     }
 
-    /// Has the next one who opens its memory begin anew.
-    pub(crate) fn forget(&mut self) {
-        self.set_word(AT_MAGIC, 0);
+    /// Has the next one who opens its memory find what is in it.
+    pub(crate) fn remember(&mut self) {
+        self.set_word(AT_MAGIC, MAGIC);
     }
 
     /// The slot that a SEID has.
