@@ -5,8 +5,9 @@
 //! protection is removed, and what their CRYPTO frames have of the hello is put together, in
 //! whatever order it comes, over several datagrams. Specification: RFC 9000 14.1, 17.2, 19; RFC
 //! 9001 5; RFC 9369. Limits: [`PER_SECOND`] Initials are opened in a second, of which one session
-//! has a fourth, and the others are counted; [`INITIAL_COUNT`] of a datagram; as many hellos as
-//! [`flows`](super::flows) has of TCP; [`PIECE_COUNT`](pieces::PIECE_COUNT) pieces of one.
+//! has a fourth, none longer than [`INITIAL_LEN_MAX`], and the others are counted;
+//! [`INITIAL_COUNT`] of a datagram; as many hellos as [`flows`](super::flows) has of TCP;
+//! [`PIECE_COUNT`](pieces::PIECE_COUNT) pieces of one.
 
 use super::flows::{Connection, HELLO_LEN_MAX, HELLO_NS, make_way};
 use super::hello::{self, Seen};
@@ -23,6 +24,9 @@ use pieces::Pieces;
 
 /// Most Initials that are opened in a second.
 pub const PER_SECOND: u64 = 1000;
+/// Longest Initial that is opened, in bytes: what opening takes grows with them, and a client's fit
+/// into the packets of nearly all networks.
+pub const INITIAL_LEN_MAX: usize = 1500;
 /// Most Initials of a datagram that are looked at.
 pub const INITIAL_COUNT: usize = 4;
 /// Shortest datagram with a client's Initial (RFC 9000, 14.1).
@@ -204,7 +208,7 @@ struct Hello {
 pub struct Hellos {
     hellos: Vec<Hello>,
     limiter: Limiter,
-    /// Initials that were not opened, since too many came.
+    /// Initials that were not opened, since they were too long or too many came.
     pub unread: u64,
 }
 
@@ -239,7 +243,8 @@ impl Hellos {
             }
             #[expect(clippy::cast_possible_truncation, reason = "a slot's number is in it")]
             let session = of.session() as u32;
-            if !self.limiter.passes_of(session, now_ns) {
+            let is_too_long = packet.bytes.len() > INITIAL_LEN_MAX;
+            if is_too_long || !self.limiter.passes_of(session, now_ns) {
                 self.unread += 1;
                 break;
             }

@@ -192,6 +192,30 @@ fn one_ue_does_not_use_up_what_is_for_all() {
     assert_eq!(later.hellos.len(), 1, "one waits no longer");
 }
 
+/// What opening takes is bounded by Initials and by their bytes: a long one costs nobody's share.
+#[test]
+fn an_initial_that_is_too_long_is_not_opened() {
+    let frames = |len: usize| {
+        let mut frames = hex(FRAME).unwrap();
+        frames.resize(len, 0);
+        frames
+    };
+    let mut hellos = Hellos::default();
+    let long = initial(&VERSIONS[0], &TO, 2, &frames(4000));
+    let of = connection(3, 7);
+    assert!(heard(&mut hellos, &of, &vec![long; 100]).is_empty());
+    assert_eq!(hellos.unread, 100);
+    let longest = initial(&VERSIONS[0], &TO, 2, &frames(1400));
+    let more = INITIAL_LEN_MAX - longest.len();
+    let longest = initial(&VERSIONS[0], &TO, 2, &frames(1400 + more));
+    let longer = initial(&VERSIONS[0], &TO, 2, &frames(1401 + more));
+    let names = heard(&mut hellos, &of, &[longer, longest]);
+    assert_eq!(
+        (names, hellos.unread),
+        (vec!["example.com".to_owned()], 101)
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
