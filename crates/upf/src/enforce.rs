@@ -30,6 +30,8 @@ pub(crate) struct Triggers {
     pub(crate) told: Vec<(u8, UsageReportTrigger)>,
     /// Whether a timer may be due sooner than it was set.
     pub(crate) wakes: bool,
+    /// Events whose times no report will tell.
+    pub(crate) untold_events: u64,
     /// The FAR that wants copies of the packet.
     pub(crate) copied_by: Option<u32>,
     /// The PDR that the packet fits.
@@ -286,9 +288,10 @@ fn count(
             continue;
         };
         if Urr::is_before_qos_at(record) == is_before_qos {
-            let (trigger, starts) = Urr::count_at(record, (is_uplink, len, is_event), now_ns);
-            triggers.wakes |= starts;
-            triggers.add(*place, record, trigger);
+            let counted = Urr::count_at(record, (is_uplink, len, is_event), now_ns);
+            triggers.wakes |= counted.starts;
+            triggers.untold_events += u64::from(counted.is_untold);
+            triggers.add(*place, record, counted.trigger);
         }
     }
 }
@@ -391,7 +394,7 @@ fn passes_filter(image: &Image<'_>, place: u8, inner: &Inner, is_uplink: bool) -
 
 #[cfg(test)]
 mod tests {
-    use catena_wire::pfcp::value::flags::ReportingTriggers;
+    use catena_wire::pfcp::value::flags::{MeasurementMethod, ReportingTriggers};
 
     use super::*;
     use crate::model::tests::session;
@@ -426,6 +429,26 @@ mod tests {
             }
         }
         assert_eq!(image.urr(0).unwrap().usage.octets, [400, 0]);
+    }
+
+    /// While the report of those before waits, events are counted that it has no room for.
+    #[test]
+    fn events_that_no_report_tells_are_counted() {
+        let mut one = session(3);
+        one.urrs[0].terms = UrrTerms {
+            method: MeasurementMethod::EVENT.bits(),
+            ..UrrTerms::NONE
+        };
+        one.link().unwrap();
+        let mut bytes = vec![0; one.image_len()];
+        one.write(&mut bytes);
+        let mut image = Image::new(&mut bytes).unwrap();
+        let mut triggers = Triggers::default();
+        for at in 0..11 {
+            let passed = (true, 100, Some(true), at);
+            count(&mut image, &[0], passed, &mut triggers, false);
+        }
+        assert_eq!(triggers.untold_events, 3);
     }
 
     /// Which end of a packet is the UE's is said with its address (S/D), whatever interface the

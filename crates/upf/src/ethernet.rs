@@ -96,6 +96,7 @@ impl Upf {
             true => triggers.wakes |= image.count_passed(false, frame.len(), now_ns),
             false => image.count_dropped(),
         }
+        self.counters.untold_events += triggers.untold_events;
         if !triggers.told.is_empty() {
             self.report_usage(slot, &triggers.told, now_ns);
         }

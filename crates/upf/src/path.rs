@@ -493,6 +493,7 @@ impl Upf {
         if let Some(said) = said {
             self.tell_location(found.slot, &said, signals);
         }
+        self.counters.untold_events += triggers.untold_events;
         if !triggers.told.is_empty() {
             self.report_usage(found.slot, &triggers.told, now_ns);
         }

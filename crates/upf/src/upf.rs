@@ -73,10 +73,12 @@ pub struct Counters {
     pub path_failures: u64,
     /// Requests that went to another SMF.
     pub rerouted: u64,
+    /// Events whose times no report tells, since one that was due had no room.
+    pub untold_events: u64,
 }
 
 /// Names of [`Counters`].
-pub const COUNTERS: [&str; 21] = [
+pub const COUNTERS: [&str; 22] = [
     "pfcp_messages",
     "pfcp_refused",
     "pfcp_repeated",
@@ -98,11 +100,12 @@ pub const COUNTERS: [&str; 21] = [
     "echo_requests",
     "path_failures",
     "requests_rerouted",
+    "events_untold",
 ];
 
 impl Counters {
     /// The values, in the order of [`COUNTERS`].
-    pub const fn values(&self) -> [u64; 21] {
+    pub const fn values(&self) -> [u64; 22] {
         [
             self.messages,
             self.refused,
@@ -125,6 +128,7 @@ impl Counters {
             self.echo_requests,
             self.path_failures,
             self.rerouted,
+            self.untold_events,
         ]
     }
 }

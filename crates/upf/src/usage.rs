@@ -17,6 +17,8 @@ mod amounts;
 mod envelope;
 mod in_place;
 
+pub use in_place::Counted;
+
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// The wall clock, from the engine's.

@@ -5,7 +5,9 @@
 //! as many of them as follow each other with a packet in each, and one without any (continuous time
 //! period, CTP). An event is what [`count`](Urr::count) is told to be one. Specification: TS 29.244
 //! 5.2.2.2, 8.2.81, 8.2.112 to 8.2.114; TS 32.299 6.5.7. Limit: [`EVENTS_MAX`] events between two
-//! reports, the last of which brings a report by itself, since each is told with its time.
+//! reports, the last of which brings a report by itself, since each is told with its time. Those
+//! that come while there is no room for that report count for quotas alone, and are told by
+//! [`Counted::is_untold`](super::Counted::is_untold).
 
 use catena_wire::pfcp::value::flags::{MeasurementMethod, ReportingTriggers, UsageReportTrigger};
 
@@ -64,6 +66,11 @@ impl Urr {
         (of(early), of(late))
     }
 
+    /// Whether there is no room to note another event until a report is made.
+    pub(super) fn has_all_events(&self) -> bool {
+        self.events.as_slice().len() == EVENTS_MAX
+    }
+
     /// Counts an event, if events are measured; gives what that reaches, and whether there is no
     /// room to note another one.
     pub(super) fn count_event(&mut self, now_ns: u64) -> (ReportingTriggers, UsageReportTrigger) {
@@ -85,7 +92,7 @@ impl Urr {
             self.is_exhausted = true;
             reached.0 = reached.0 | ReportingTriggers::EVEQU;
         }
-        if count == EVENTS_MAX {
+        if self.has_all_events() {
             reached.1 = UsageReportTrigger::EVETH;
         }
         reached
@@ -96,6 +103,7 @@ impl Urr {
 mod tests {
     use super::*;
     use crate::rules::UrrTerms;
+    use crate::stored::Stored;
     use crate::usage::WallClock;
 
     const S: u64 = SECOND_NS;
@@ -134,6 +142,31 @@ mod tests {
                 assert_eq!(counted, wanted, "{is_discrete} {at}");
             }
         }
+    }
+
+    /// There is no room for the report that the last of them asks for: it goes on to be asked for.
+    #[test]
+    fn events_behind_a_report_that_waits_are_said_to_be_untold() {
+        let mut record = vec![0; Urr::LEN];
+        urr(|terms| {
+            terms.triggers = ReportingTriggers::EVEQU.bits();
+            terms.event_quota = Some(12);
+        })
+        .store(&mut record);
+        for at in 1..=11 {
+            let counted = Urr::count_at(&mut record, (true, 1, Some(true)), at * S);
+            let is_asked = counted.trigger == UsageReportTrigger::EVETH;
+            assert_eq!((is_asked, counted.is_untold), (at >= 8, at > 8), "{at}");
+        }
+        // What is no event is none that is untold.
+        let other = Urr::count_at(&mut record, (true, 1, Some(false)), 12 * S);
+        assert!(!other.is_untold);
+        let last = Urr::count_at(&mut record, (true, 1, Some(true)), 13 * S);
+        let both = UsageReportTrigger::EVETH | UsageReportTrigger::EVEQU;
+        assert_eq!((last.trigger, last.is_untold), (both, true));
+        let mut urr = Urr::load(&record);
+        let report = urr.report(both, 14 * S).next().unwrap();
+        assert_eq!(report.events.as_slice(), [1, 2, 3, 4, 5, 6, 7, 8]);
     }
 
     /// There is room for the times of so many: the last of them is reason enough for a report.

@@ -13,6 +13,17 @@ use crate::stored::{Fields, Stored};
 
 type T = Fields<UrrTerms>;
 
+/// What comes of a packet that a URR counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// What is to be reported, and why.
+    pub trigger: UsageReportTrigger,
+    /// Whether traffic, or an envelope, starts with it.
+    pub starts: bool,
+    /// Whether it is an event whose time no report will tell.
+    pub is_untold: bool,
+}
+
 impl Urr {
     /// As [`Urr::allows`], of a record where it lies.
     #[inline]
@@ -33,23 +44,27 @@ impl Urr {
         allowed
     }
 
-    /// As [`Urr::count`], of a record where it lies; and whether traffic, or an envelope, starts
-    /// with the packet.
+    /// As [`Urr::count`], of a record where it lies.
     #[inline]
     pub fn count_at(
         record: &mut [u8],
         (is_uplink, len, is_event): (bool, usize, Option<bool>),
         now_ns: u64,
-    ) -> (UsageReportTrigger, bool) {
+    ) -> Counted {
         if Self::count_plainly(record, is_uplink, len, now_ns) {
-            return (UsageReportTrigger::NONE, false);
+            return Counted::default();
         }
         let mut urr = Self::load(record);
         let (was_started, was_open) = (urr.is_started, urr.envelope_ns.is_some());
+        let (was_full, events) = (urr.has_all_events(), urr.quota_events);
         let trigger = urr.count(is_uplink, len, is_event, now_ns);
         let starts = !was_started || (!was_open && urr.envelope_ns.is_some());
         urr.store(record);
-        (trigger, starts)
+        Counted {
+            trigger,
+            starts,
+            is_untold: was_full && urr.quota_events > events,
+        }
     }
 
     /// Counts a packet that brings nothing but itself: nothing starts, is timed, or is reached.

@@ -474,7 +474,7 @@ proptest! {
                 let starts = !was_started || opens;
                 let passed = (is_uplink, len, is_event);
                 let counted = Urr::count_at(&mut record, passed, now_ns);
-                prop_assert_eq!(counted, (trigger, starts));
+                prop_assert_eq!((counted.trigger, counted.starts), (trigger, starts));
             }
             prop_assert_eq!(Urr::load(&record), wanted);
         }
