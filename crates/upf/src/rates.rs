@@ -25,10 +25,11 @@ impl PacketRate {
         })
     }
 
-    /// As many may still pass, until `ends_ns`: the unit has begun elsewhere.
-    fn resume(&mut self, left: Remaining, ends_ns: u64) {
+    /// As many may still pass, until `ends_ns`: the unit has begun elsewhere, so it ends no later
+    /// than one that begins now.
+    fn resume(&mut self, left: Remaining, ends_ns: u64, now_ns: u64) {
         self.passed = self.packets.unwrap_or(0).saturating_sub(left.packets);
-        self.ends_ns = ends_ns;
+        self.ends_ns = ends_ns.min(now_ns.saturating_add(self.unit_ns()));
     }
 }
 
@@ -47,6 +48,12 @@ fn status(qer: &Qer, now_ns: u64, clock: WallClock) -> PacketRateStatus {
         dl: remaining(dl),
         validity_time: ends.min().map(|ends_ns| clock.ntp(ends_ns)),
     }
+}
+
+/// Until when a status holds; one without a time is over.
+fn ends_ns(status: &PacketRateStatus, now_ns: u64, clock: WallClock) -> u64 {
+    let stamp = status.validity_time.filter(|stamp| *stamp > 0);
+    stamp.map_or(0, |stamp| clock.of_ntp(stamp, now_ns))
 }
 
 /// Writes the status of a QER's packet rates as a group of this type.
@@ -95,7 +102,7 @@ pub(crate) fn read_status(
     if both.iter().flatten().any(|one| one.additional.is_some()) {
         return Err(Cause::SERVICE_NOT_SUPPORTED.because_of(IeType::PACKET_RATE_STATUS));
     }
-    let ends_ns = clock.of_ntp(status.validity_time.unwrap_or(0), now_ns);
+    let ends_ns = ends_ns(&status, now_ns, clock);
     for (left, rate) in both
         .into_iter()
         .zip([&mut rule.ul_packets, &mut rule.dl_packets])
@@ -106,7 +113,7 @@ pub(crate) fn read_status(
         }
         // One that is over says nothing of what follows.
         if ends_ns > now_ns {
-            rate.resume(left, ends_ns);
+            rate.resume(left, ends_ns, now_ns);
         }
     }
     Ok(())
@@ -130,6 +137,41 @@ mod tests {
         assert_eq!(CLOCK.ntp(0) as u32, 1 << 31);
     }
 
+    /// Whatever a peer writes: nothing is spent for longer than a unit.
+    #[test]
+    fn a_unit_from_elsewhere_ends_no_later_than_one_that_begins_now() {
+        const S: u64 = 1_000_000_000;
+        for (stamp, wanted) in [
+            (Some(CLOCK.ntp(40 * S)), 40 * S),
+            (Some(CLOCK.ntp(71 * S)), 70 * S),
+            (Some(CLOCK.ntp(10_000_000 * S)), 70 * S),
+            // The year 2036.
+            (Some(1), 70 * S),
+            (Some(0), 0),
+            (None, 0),
+        ] {
+            let status = PacketRateStatus {
+                validity_time: stamp,
+                ..PacketRateStatus::default()
+            };
+            let mut rate = PacketRate {
+                packets: Some(5),
+                ..PacketRate::NONE
+            };
+            let none_left = Remaining {
+                packets: 0,
+                additional: None,
+            };
+            rate.resume(none_left, ends_ns(&status, 10 * S, CLOCK), 10 * S);
+            assert!(
+                rate.ends_ns.abs_diff(wanted) <= 1,
+                "{stamp:?}: {}",
+                rate.ends_ns
+            );
+            assert!(rate.ends_ns <= 10 * S || rate.left(11 * S).map(|left| left.0) == Some(0));
+        }
+    }
+
     #[test]
     fn a_rate_goes_on_where_it_was_elsewhere() {
         let of = |packets| PacketRate {
@@ -147,7 +189,7 @@ mod tests {
             packets: 3,
             additional: None,
         };
-        qer.ul_packets.resume(some, 1_000_000_000);
+        qer.ul_packets.resume(some, 1_000_000_000, 5);
         assert_eq!(qer.ul_packets.left(5), Some((3, 1_000_000_000)));
         assert_eq!(
             qer.ul_packets.left(2_000_000_000),
