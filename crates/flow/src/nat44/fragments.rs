@@ -2,12 +2,14 @@
 //!
 //! Beside the way of other packets through `nat44`: a first part that is translated leaves a note
 //! here, by addresses, protocol and identification, which later parts find. Limits: so many notes,
-//! so long. A part that comes before its first one is dropped: nothing is held.
+//! so long; a new one takes the place of an old one, the oldest of some, so that nobody who leaves
+//! many keeps others from theirs for longer than it goes on. A part that comes before its first one
+//! is dropped: nothing is held.
 
 use super::packet::Seen;
 use super::why::Why;
 use crate::hash::random_seed;
-use crate::{Fate, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
+use crate::{Eviction, Fate, FlowTable, HeapMemory, Inserted, Shape, Timeouts};
 
 /// What becomes of the parts of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +48,7 @@ impl Fragments {
     /// Notes where a first part went.
     ///
     /// # Errors
-    /// There are as many notes as there may be.
+    /// There are as many notes as there may be, and all that could give way are of this instant.
     pub(super) fn note(
         &mut self,
         seen: &Seen,
@@ -54,7 +56,11 @@ impl Fragments {
         course: Course,
         now_ns: u64,
     ) -> Result<(), Why> {
-        let inserted = self.table.insert(&key(seen, input), self.timeouts, now_ns);
+        // Nobody uses a note but who makes it: the one idle for longest is the oldest.
+        let (key, oldest) = (key(seen, input), Eviction::OldestIdle);
+        let inserted = self
+            .table
+            .insert_evicting(&key, self.timeouts, now_ns, oldest, |_, _| ());
         let Ok(Inserted::New(flow) | Inserted::Present(flow)) = inserted else {
             return Err(Why::FragmentsFull);
         };

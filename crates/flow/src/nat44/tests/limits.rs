@@ -37,17 +37,51 @@ fn full_tables_refuse_what_is_new_and_leave_what_is_there() {
     nothing_is_left(&mut bench);
 }
 
+/// Two parts of a packet with this identification.
+fn parts(ident: u16) -> [Vec<u8>; 2] {
+    let parts = Frame::udp(("10.0.0.1", 1), WORLD).parts(8);
+    [0, 1].map(|at| {
+        let mut part = parts[at].clone();
+        part[18..20].copy_from_slice(&ident.to_be_bytes());
+        catena_wire::ipv4::View::parse(&mut part[14..])
+            .unwrap()
+            .fill_checksum();
+        part
+    })
+}
+
+/// Whoever begins packets and ends none keeps nobody out but at that instant.
 #[test]
-fn notes_of_fragments_are_bounded() {
-    let mut bench = bench(json!({"fragments": 1}));
-    for (host, verdict) in [
-        ("10.0.0.1", Verdict::Output(0)),
-        ("10.0.0.2", Verdict::Drop(Why::FragmentsFull.into())),
-        ("10.0.0.1", Verdict::Output(0)),
-    ] {
-        let parts = Frame::udp((host, 1), WORLD).parts(8);
-        assert_eq!(bench.process_one(&parts[0]).verdict, verdict, "{host}");
+fn notes_of_fragments_are_bounded_and_old_ones_give_way() {
+    let mut bench = bench(json!({"fragments": 64}));
+    let passes = |bench: &mut NfBench, part: &[u8]| match bench.process_one(part).verdict {
+        Verdict::Output(0) => true,
+        verdict => {
+            let full = Verdict::Drop(Why::FragmentsFull.into());
+            let unknown = Verdict::Drop(Why::FragmentUnknown.into());
+            assert!(verdict == full || verdict == unknown, "{verdict:?}");
+            false
+        }
+    };
+    for ident in 0..64 {
+        assert!(passes(&mut bench, &parts(ident)[0]), "{ident}");
     }
+    assert!(!passes(&mut bench, &parts(64)[0]), "of the same instant");
+    assert!(passes(&mut bench, &parts(63)[0]), "it is noted already");
+    let mut begun = 0;
+    for ident in 100..500 {
+        bench.now = Nanos(bench.now.0 + 1000);
+        let [first, second] = parts(ident);
+        if passes(&mut bench, &first) {
+            begun += 1;
+            assert!(passes(&mut bench, &second), "{ident}");
+        }
+    }
+    // Now and then no note is where the new one could be.
+    assert!(begun >= 390, "{begun}");
+    assert_eq!(counter(&mut bench, "fragmented"), 64);
+    let known = (0..500).filter(|ident| passes(&mut bench, &parts(*ident)[1]));
+    assert_eq!(known.count(), 64);
     nothing_is_left(&mut bench);
 }
 
