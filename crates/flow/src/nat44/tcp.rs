@@ -41,8 +41,13 @@ impl Progress {
             return Self(self.0 | RESET);
         }
         if flags.contains(Flags::SYN) {
-            // The same ports again, once the connection before is over (RFC 7857 section 2.3).
-            let begins_anew = from_inside && self.is_over() && !flags.contains(Flags::ACK);
+            // The same ports again, once the connection before is over (RFC 7857 section 2.3). From
+            // outside not behind a reset alone, which whoever guesses ports can send.
+            let is_over = match from_inside {
+                true => self.is_over(),
+                false => self.is_closed(),
+            };
+            let begins_anew = is_over && !flags.contains(Flags::ACK);
             return Self(if begins_anew { syn } else { self.0 | syn });
         }
         let mut seen = self.0;
@@ -58,8 +63,13 @@ impl Progress {
         Self(seen)
     }
 
+    /// Whether both sides have closed it.
+    const fn is_closed(self) -> bool {
+        self.0 & (FIN_OUT | FIN_IN) == FIN_OUT | FIN_IN
+    }
+
     const fn is_over(self) -> bool {
-        self.0 & RESET != 0 || self.0 & (FIN_OUT | FIN_IN) == FIN_OUT | FIN_IN
+        self.0 & RESET != 0 || self.is_closed()
     }
 
     /// Whether it is open both ways and not closed from both: then its timeout is the long one.
@@ -108,6 +118,31 @@ mod tests {
         assert_eq!(after(&segments).name(), "closing");
         segments.push((SYN, true));
         assert_eq!(after(&segments).name(), "opening");
+    }
+
+    #[test]
+    fn one_that_both_have_closed_begins_anew_from_either_side() {
+        let closed = [
+            (SYN, true),
+            (SYN_ACK, false),
+            (ACK, true),
+            (FIN, true),
+            (FIN, false),
+        ];
+        for is_inside in [true, false] {
+            let again = [(SYN, is_inside), (SYN_ACK, !is_inside)];
+            let again = [&closed[..], &again].concat();
+            assert_eq!(after(&again).name(), "opening");
+            let again = [&again[..], &[(ACK, is_inside)]].concat();
+            assert_eq!(after(&again).name(), "established", "{is_inside}");
+        }
+        // From outside neither a late answer nor a SYN behind a reset alone.
+        for more in [(SYN_ACK, false), (Flags::RST, false)] {
+            let still = [&closed[..], &[more]].concat();
+            assert_eq!(after(&still).name(), "closing");
+        }
+        let reset = [&closed[..3], &[(Flags::RST, false), (SYN, false)]].concat();
+        assert_eq!(after(&reset).name(), "closing");
     }
 
     #[test]
