@@ -2,7 +2,8 @@
 //!
 //! Beside packets: `translator` notes that a block begins or ends to be somebody's, and
 //! `nf control` takes the notes away. One event for a block, not for a flow (RFC 6888 section 4,
-//! RFC 7422). Limit: as many as the setting `log` says; what comes then is lost, and counted.
+//! RFC 7422). Limit: as many as the setting `log` says, of which those that tell what is kept have
+//! half; what comes then is lost, and counted.
 
 use std::collections::VecDeque;
 
@@ -31,7 +32,8 @@ impl What {
 /// One note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
-    pub(super) at_ns: u64,
+    /// When, on the chain's clock; none of what is kept, which began in another life.
+    pub(super) at_ns: Option<u64>,
     pub(super) what: What,
     pub(super) inside: u32,
     pub(super) outside: u32,
@@ -56,7 +58,12 @@ impl Log {
     }
 
     pub(super) fn note(&mut self, event: Event) {
-        if self.events.len() < self.capacity {
+        // A start with many blocks leaves room for what happens then.
+        let room = match event.what {
+            What::Kept => self.capacity / 2,
+            What::Assigned | What::Released => self.capacity,
+        };
+        if self.events.len() < room {
             self.events.push_back(event);
         } else {
             self.lost += 1;

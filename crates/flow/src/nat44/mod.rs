@@ -14,8 +14,9 @@
 //! on the far end (RFC 4787, RFC 5382, RFC 5508); ports are given in blocks, which are logged (RFC
 //! 6888, RFC 7422). Sessions outlive a kill (`translator`); fragments, blocks that wait and the log
 //! do not. What is not IPv4 passes, ARP too. Limits: one worker; no application's addresses inside
-//! payloads; fragments in order only (`fragments`); addresses of frames are left as they are,
-//! swapped where a packet turns back.
+//! payloads; fragments in order only (`fragments`), with the identifications that their senders
+//! gave (RFC 6864 5.3.1); addresses of frames are left as they are, swapped where a packet turns
+//! back.
 
 mod config;
 mod endpoint;
@@ -165,12 +166,14 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
     let shape = translator::shape(&settings);
     let attached = match is_taken_over {
         // There is no clock here: as if late, so that no stamp is taken for one of the future.
-        true => FlowTable::attach(memory.clone(), &shape, u64::MAX).ok(),
-        false => None,
+        true => FlowTable::attach(memory.clone(), &shape, u64::MAX).map(Some),
+        false => Ok(None),
     };
+    let notice = attached.as_ref().err();
+    let notice = notice.map(|error| format!("sessions begin anew: {error}"));
     let sessions = match attached {
-        Some((sessions, _)) => sessions,
-        None => FlowTable::create(memory, &shape, random_seed(), 0)
+        Ok(Some((sessions, _))) => sessions,
+        Ok(None) | Err(_) => FlowTable::create(memory, &shape, random_seed(), 0)
             .map_err(|error| fault(&error.to_string()))?,
     };
     let circle = settings.circle;
@@ -183,13 +186,15 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
         fragments,
         translated: Translated::default(),
     };
-    Ok(BuiltNf::new(Nat44 {
+    let mut built = BuiltNf::new(Nat44 {
         path,
         batch: Batch::new(),
         queues: circle.then(|| [const { VecDeque::new() }; 2].map(with_room)),
         given_up: given_up.into(),
         now: Nanos(0),
-    }))
+    });
+    built.notices.extend(notice);
+    Ok(built)
 }
 
 fn with_room(mut queue: VecDeque<Kept>) -> VecDeque<Kept> {

@@ -2,9 +2,9 @@
 //!
 //! Asked by `translator` when a mapping begins or ends, never for other packets. A block is a run
 //! of ports of one address, which one subscriber has to itself, for all protocols (RFC 7422 and
-//! RFC 6888 REQ-8: whoever knows the block knows the subscriber). Nothing is allocated after the
-//! start. Bounds: [`ADDRESS_TRIES_MAX`] addresses are looked at for a block, one block's bits for a
-//! port.
+//! RFC 6888 section 4: whoever knows the block knows the subscriber). Nothing is allocated after
+//! the start. Bounds: [`ADDRESS_TRIES_MAX`] addresses are looked at for a block, one block's bits
+//! for a port.
 
 use std::collections::VecDeque;
 

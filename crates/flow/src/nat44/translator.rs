@@ -151,12 +151,12 @@ impl<M: Memory> Nat<M> {
                 self.pool.give_back(place.0, 0);
                 return false;
             }
-            self.note(What::Kept, inside.address, place.0, 0);
+            self.note(What::Kept, inside.address, place.0, None);
         }
         self.insert_mapping(inside, outside)
     }
 
-    fn note(&mut self, what: What, inside: u32, block: u32, at_ns: u64) {
+    fn note(&mut self, what: What, inside: u32, block: u32, at_ns: Option<u64>) {
         self.log.note(Event {
             at_ns,
             what,
@@ -405,7 +405,7 @@ impl<M: Memory> Nat<M> {
                 let block = block.ok_or(Why::NoBlock)?;
                 self.subscribers.add_block(subscriber, block);
                 self.counts.blocks_assigned += 1;
-                self.note(What::Assigned, inside.address, block, now_ns);
+                self.note(What::Assigned, inside.address, block, Some(now_ns));
                 let port = self.pool.take_port(block, protocol, port);
                 (block, port.ok_or(Why::NoBlock)?)
             }
@@ -430,7 +430,7 @@ impl<M: Memory> Nat<M> {
             self.subscribers.remove_block(subscriber, place.0);
         }
         self.counts.blocks_released += 1;
-        self.note(What::Released, owner, place.0, now_ns);
+        self.note(What::Released, owner, place.0, Some(now_ns));
     }
 
     /// Ends what is known of a subscriber that has nothing.

@@ -1,5 +1,6 @@
 //! What another life of the NF finds: all sessions, and what follows from them.
 
+use catena_engine::nf::{BuildContext, NfState};
 use catena_wire::tcp::Flags;
 use serde_json::json;
 
@@ -52,8 +53,59 @@ fn sessions_mappings_blocks_and_permits_are_as_before() {
         );
         let events = bench.control(&json!({"events": 9})).unwrap();
         let kept = events["events"].as_array().unwrap().iter();
-        assert_eq!(kept.filter(|event| event["event"] == "kept").count(), 4);
+        // When they began was told in another life.
+        let kept = kept.filter(|event| event["event"] == "kept" && event["at_ns"].is_null());
+        assert_eq!(kept.count(), 4);
         nothing_is_left(&mut bench);
+    }
+}
+
+#[test]
+fn blocks_that_are_kept_leave_room_in_the_log() {
+    let mut bench = bench(json!({"log": 4}));
+    for host in [
+        "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6",
+    ] {
+        out(&mut bench, &Frame::udp((host, 1), WORLD));
+    }
+    replace(&mut bench, json!({"log": 4}));
+    let told = |bench: &mut NfBench| {
+        let events = bench.control(&json!({"events": 9})).unwrap();
+        let all = events["events"].as_array().unwrap().iter();
+        let names: Vec<String> = all
+            .map(|one| one["event"].as_str().unwrap().into())
+            .collect();
+        (names, events["lost"].as_u64())
+    };
+    out(&mut bench, &Frame::udp(("10.0.0.7", 1), WORLD));
+    let (names, lost) = told(&mut bench);
+    assert_eq!(names, ["kept", "kept", "assigned"]);
+    assert_eq!((lost, counter(&mut bench, "blocks")), (Some(4), 7));
+    nothing_is_left(&mut bench);
+}
+
+/// What is there is no table of sessions: whoever starts the chain is told.
+#[test]
+fn sessions_that_cannot_be_taken_over_begin_anew_aloud() {
+    let config = config(json!({}));
+    let plan = (KIND.plan)(&config, &[]).unwrap();
+    for (is_taken_over, notices) in [(false, 0), (true, 1)] {
+        let mut context = BuildContext {
+            state: vec![NfState {
+                name: plan.state[0].name.clone(),
+                memory: Box::new(vec![0x55; plan.state[0].bytes]),
+                is_taken_over,
+            }],
+            ..BuildContext::alone(&plan.outputs)
+        };
+        let built = (KIND.build)(&config, &mut context).unwrap();
+        assert_eq!(built.notices.len(), notices);
+        assert!(
+            built
+                .notices
+                .iter()
+                .all(|one| one.starts_with("sessions begin anew: "))
+        );
     }
 }
 
