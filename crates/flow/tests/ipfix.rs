@@ -257,6 +257,8 @@ fn without_room_messages_wait_and_losses_are_counted() {
     }
     let lost = counter(&mut bench, "records_lost");
     assert!(lost > 100, "{lost}");
+    let (_, next) = bench.emit(0, false);
+    assert!(next > Some(bench.now), "it does not ask again and again");
     drained(&mut bench, &mut collector);
     assert_eq!(sums(&collector.records).0 + lost, 2000);
 }

@@ -20,12 +20,16 @@ use crate::{
 const WAITING_MAX: usize = 64;
 /// Flows that end in one call, so that their records surely find room.
 pub(super) const EXPIRY_BUDGET: u32 = 64;
-/// Messages that these may fill: the smallest has room for seven.
+/// Messages that these may fill, with templates: the smallest has room for six.
 const MESSAGES_PER_CALL: usize = 16;
 /// A connection that was closed ends so long after its last packet.
 const CLOSED_NS: u64 = 1_000_000_000;
 /// Words of a flow: packets, octets, when it began, control bits.
 const STATE_WORDS: u32 = 4;
+const AT_PACKETS: usize = 0;
+const AT_OCTETS: usize = 1;
+const AT_START: usize = 2;
+const AT_FLAGS: usize = 3;
 /// What these words mean.
 const SCHEMA: u64 = 1;
 
@@ -61,7 +65,8 @@ pub(super) struct Exporter<M> {
     since_ns: u64,
     templates_ns: u64,
     sequence: u32,
-    waiting: VecDeque<Vec<u8>>,
+    /// Messages, and how many records each has.
+    waiting: VecDeque<(Vec<u8>, u32)>,
     spare: Vec<Vec<u8>>,
     /// Records and handles of one call.
     ended: Vec<FlowRecord>,
@@ -71,18 +76,18 @@ pub(super) struct Exporter<M> {
 
 fn record(entry: &Entry<'_>, reason: EndReason, epoch_ns: u64) -> FlowRecord {
     let ms = |ns: u64| epoch_ns.saturating_add(ns) / 1_000_000;
-    let tcp_flags = entry.state(3) as u16;
+    let tcp_flags = entry.state(AT_FLAGS) as u16;
     let is_closed = tcp_flags & (Flags::FIN | Flags::RST).0 != 0;
     FlowRecord {
         key: std::array::from_fn(|word| entry.key(word)),
-        packets: entry.state(0),
-        octets: entry.state(1),
+        packets: entry.state(AT_PACKETS),
+        octets: entry.state(AT_OCTETS),
         tcp_flags,
         reason: match reason {
             EndReason::Idle if is_closed => EndReason::EndOfFlow,
             reason => reason,
         },
-        start_ms: ms(entry.state(2)),
+        start_ms: ms(entry.state(AT_START)),
         end_ms: ms(entry.used_ns()),
     }
 }
@@ -123,12 +128,20 @@ impl<M: Memory> Exporter<M> {
             self.counts.unmetered += 1;
             return;
         };
-        let state = |word| self.flows.state(flow, word);
-        let flags = state(3) | u64::from(metered.tcp_flags);
-        let closes = (flags & !state(3)) as u16 & (Flags::FIN | Flags::RST).0 != 0;
-        let start_ns = if state(0) == 0 { now_ns } else { state(2) };
-        let words = [state(0) + 1, state(1) + metered.octets, start_ns, flags];
-        for (word, value) in words.into_iter().enumerate() {
+        // Packets are written last and cleared first: with none of them the rest means nothing, so
+        // that a kill in between leaves a flow with a packet less, and none that is told twice.
+        let words: [u64; STATE_WORDS as usize] = match self.flows.state(flow, AT_PACKETS) {
+            0 => [0, 0, now_ns, 0],
+            _ => std::array::from_fn(|word| self.flows.state(flow, word)),
+        };
+        let flags = words[AT_FLAGS] | u64::from(metered.tcp_flags);
+        let closes = (flags & !words[AT_FLAGS]) as u16 & (Flags::FIN | Flags::RST).0 != 0;
+        for (word, value) in [
+            (AT_START, words[AT_START]),
+            (AT_OCTETS, words[AT_OCTETS].saturating_add(metered.octets)),
+            (AT_FLAGS, flags),
+            (AT_PACKETS, words[AT_PACKETS].saturating_add(1)),
+        ] {
             self.flows.set_state(flow, word, value);
         }
         if closes {
@@ -191,16 +204,16 @@ impl<M: Memory> Exporter<M> {
         if let Some(mut message) = self.spare.pop() {
             message.clear();
             message.extend_from_slice(bytes);
-            self.waiting.push_back(message);
+            self.waiting.push_back((message, records));
             self.sequence = self.sequence.wrapping_add(records);
-            self.counts.messages += 1;
         } else {
             self.counts.records_lost += u64::from(records);
         }
         self.message.clear();
     }
 
-    fn has_room(&self) -> bool {
+    /// Whether all messages that one call may make have a place to wait.
+    pub(super) fn has_room(&self) -> bool {
         self.spare.len() > MESSAGES_PER_CALL
     }
 
@@ -242,7 +255,7 @@ impl<M: Memory> Exporter<M> {
         ended.clear();
         let expired = self.flows.expire(now_ns, EXPIRY_BUDGET, |flow| {
             let goes_on = flow.why == Why::Hard
-                && flow.entry.state(0) > 0
+                && flow.entry.state(AT_PACKETS) > 0
                 && now_ns.saturating_sub(flow.entry.used_ns()) < timeouts.idle_ns;
             let reason = if goes_on {
                 EndReason::Active
@@ -253,9 +266,7 @@ impl<M: Memory> Exporter<M> {
             if !goes_on {
                 return Fate::Remove;
             }
-            for word in 0..STATE_WORDS as usize {
-                flow.entry.set_state(word, 0);
-            }
+            flow.entry.set_state(AT_PACKETS, 0);
             Fate::Keep(timeouts)
         });
         for at in 0..self.ended.len() {
@@ -287,16 +298,108 @@ impl<M: Memory> Exporter<M> {
 
     /// The message that is to leave next.
     pub(super) fn next(&self) -> Option<&[u8]> {
-        self.waiting.front().map(Vec::as_slice)
+        self.waiting.front().map(|(message, _)| message.as_slice())
     }
 
     /// It has left.
     pub(super) fn sent(&mut self) {
-        self.spare.extend(self.waiting.pop_front());
+        if let Some((message, _)) = self.waiting.pop_front() {
+            self.spare.push(message);
+            self.counts.messages += 1;
+        }
+    }
+
+    /// It can never leave, since no buffer is as long: it stands in nobody's way.
+    pub(super) fn give_up(&mut self) {
+        if let Some((message, records)) = self.waiting.pop_front() {
+            self.spare.push(message);
+            self.counts.records_lost += u64::from(records);
+        }
     }
 
     /// Whether something is to be told yet.
     pub(super) fn is_done(&self) -> bool {
         self.flows.is_empty() && self.message.is_empty() && self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::config::settings;
+    use super::*;
+    use crate::{HeapMemory, Timeouts};
+
+    const S: u64 = 1_000_000_000;
+    const METERED: Metered = Metered {
+        key: [0, 1, 0, 2, 4],
+        octets: 100,
+        tcp_flags: 0,
+    };
+
+    fn known() -> Settings {
+        settings(&json!({
+            "collector": {"address": "192.0.2.9", "mac": "02:00:00:00:00:09"},
+            "exporter": {"address": "192.0.2.1", "mac": "02:00:00:00:00:01"},
+            "flows": 8, "message_bytes": 512,
+        }))
+        .unwrap()
+    }
+
+    /// Killed while a flow's words are cleared behind its record: nothing of it is told again.
+    #[test]
+    fn what_was_told_is_not_told_again_behind_a_kill() {
+        let settings = known();
+        let shape = shape(&settings);
+        let memory = HeapMemory::new(shape.words().unwrap());
+        let table = FlowTable::create(&memory, &shape, [1, 2], 0).unwrap();
+        let mut before = Exporter::new(settings.clone(), table, 1, 0);
+        before.meter(&METERED, S);
+        before.meter(&METERED, 2 * S);
+        let flow = before.flows.find(&METERED.key).unwrap();
+        before.flows.set_state(flow, AT_PACKETS, 0);
+        let (table, _) = FlowTable::attach(&memory, &shape, 3 * S).unwrap();
+        let mut after = Exporter::new(settings, table, 1, 0);
+        after.meter(&METERED, 4 * S);
+        let flow = after.flows.find(&METERED.key).unwrap();
+        let words = [AT_PACKETS, AT_OCTETS, AT_START].map(|word| after.flows.state(flow, word));
+        assert_eq!(words, [1, 100, 4 * S]);
+    }
+
+    /// Killed behind any word of a packet: what is told of it has a beginning, or there is nothing.
+    #[test]
+    fn a_flow_that_was_begun_by_a_kill_is_told_by_whoever_goes_on() {
+        let settings = known();
+        let shape = shape(&settings);
+        let memory = HeapMemory::new(shape.words().unwrap());
+        let mut table = FlowTable::create(&memory, &shape, [1, 2], 0).unwrap();
+        table
+            .insert(&METERED.key, Timeouts::idle(9 * S), S)
+            .unwrap();
+        let flow = table.find(&METERED.key).unwrap();
+        table.set_state(flow, AT_START, S);
+        table.set_state(flow, AT_OCTETS, 100);
+        let mut exporter = Exporter::new(settings, table, 1, 0);
+        exporter.work(20 * S, true);
+        assert_eq!((exporter.counts.records, exporter.flows.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_message_that_can_never_leave_is_given_up_with_its_records() {
+        let settings = known();
+        let memory = HeapMemory::new(shape(&settings).words().unwrap());
+        let table = FlowTable::create(&memory, &shape(&settings), [1, 2], 0).unwrap();
+        let mut exporter = Exporter::new(settings, table, 1, 0);
+        exporter.meter(&METERED, S);
+        exporter.work(2 * S, false);
+        exporter.sent();
+        exporter.work(3 * S, true);
+        assert!(exporter.next().is_some() && !exporter.is_done());
+        exporter.give_up();
+        assert!(exporter.is_done());
+        let counts = exporter.counts;
+        let told = (counts.messages, counts.records, counts.records_lost);
+        assert_eq!(told, (1, 1, 1));
     }
 }

@@ -94,24 +94,30 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
     let shape = exporter::shape(&settings);
     let attached = match is_taken_over {
         // As if late, so that no stamp is taken for one of the future.
-        true => FlowTable::attach(memory.clone(), &shape, u64::MAX).ok(),
-        false => None,
+        true => FlowTable::attach(memory.clone(), &shape, u64::MAX).map(Some),
+        false => Ok(None),
     };
+    let notice = attached.as_ref().err();
+    let notice = notice.map(|error| format!("flows begin anew: {error}"));
     let flows = match attached {
-        Some((flows, _)) => flows,
-        None => FlowTable::create(memory, &shape, random_seed(), 0).map_err(|error| {
-            let repair = "ask for fewer flows";
-            vec![ConfigError::new("flows", error.to_string(), repair)]
-        })?,
+        Ok(Some((flows, _))) => flows,
+        Ok(None) | Err(_) => {
+            FlowTable::create(memory, &shape, random_seed(), 0).map_err(|error| {
+                let repair = "ask for fewer flows";
+                vec![ConfigError::new("flows", error.to_string(), repair)]
+            })?
+        }
     };
     let domain = settings.domain.wrapping_add(context.shard.into());
     let epoch_ns = clocks::epoch_ns(&settings);
-    Ok(BuiltNf::new(Ipfix {
+    let mut built = BuiltNf::new(Ipfix {
         exporter: Exporter::new(settings.clone(), flows, domain, epoch_ns),
         settings,
         passed: 0,
         ident: 0,
-    }))
+    });
+    built.notices.extend(notice);
+    Ok(built)
 }
 
 /// The NF.
@@ -148,6 +154,10 @@ impl Nf for Ipfix {
         while let Some(message) = self.exporter.next() {
             let (settings, ident) = (&self.settings, self.ident);
             let len = HEADERS_LEN + message.len();
+            if !out.can_make(len) {
+                self.exporter.give_up();
+                continue;
+            }
             if !out.send(EXPORT, len, 0, |frame| {
                 write(frame, message, settings, ident);
             }) {
@@ -156,7 +166,11 @@ impl Nf for Ipfix {
             self.ident = self.ident.wrapping_add(1);
             self.exporter.sent();
         }
-        Some(Nanos(next))
+        // What is due waits for room, of which the worker tells by a call: it need not ask.
+        Some(match self.exporter.has_room() {
+            true => Nanos(next),
+            false => Nanos(u64::MAX),
+        })
     }
 
     fn holds_packets(&self) -> bool {
