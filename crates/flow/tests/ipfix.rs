@@ -295,6 +295,10 @@ fn wrong_settings_are_refused_with_the_field() {
             "collector.mac",
         ),
         (
+            json!({"collector": {"address": "192.0.2.9", "mac": "+2:00:00:00:00:09"}}),
+            "collector.mac",
+        ),
+        (
             json!({"exporter": {"address": "x", "mac": "02:00:00:00:00:01"}}),
             "exporter.address",
         ),

@@ -132,7 +132,9 @@ fn mac(text: &str) -> Option<MacAddr> {
     let mut octets = [0; 6];
     let mut parts = text.split(':');
     for octet in &mut octets {
-        let part = parts.next().filter(|part| part.len() == 2)?;
+        let is_octet =
+            |part: &&str| part.len() == 2 && part.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let part = parts.next().filter(is_octet)?;
         *octet = u8::from_str_radix(part, 16).ok()?;
     }
     parts.next().is_none().then_some(MacAddr(octets))
