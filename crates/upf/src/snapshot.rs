@@ -30,15 +30,13 @@ use crate::stored::{List, Stored};
 
 mod file;
 
-use file::{Lines, damaged};
+use file::{KIND, Lines, damaged};
 pub use file::{Writer, is_of, is_same};
 
 /// Sessions in one answer, for which packets wait.
 pub const SESSIONS_AT_ONCE: usize = 16;
 /// Slots that are looked at for it.
 const SLOTS_AT_ONCE: u32 = 4096;
-/// What a file says that it is.
-const KIND: &str = "catena_upf_snapshot";
 
 fn to_hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

@@ -8,9 +8,10 @@ use std::io::{self, BufRead, Read, Seek, Write};
 
 use serde_json::{Value, json};
 
-use super::KIND;
 use crate::application::{HASH_OF_NOTHING, hash_on};
 
+/// What a file says that it is.
+pub(super) const KIND: &str = "catena_upf_snapshot";
 /// Longest line that is read: of 16 sessions of 1 MiB, in hexadecimal.
 const LINE_LEN_MAX: u64 = 1 << 26;
 
@@ -78,8 +79,7 @@ pub(super) fn damaged() -> String {
     "it is damaged".to_owned()
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "as `map_err` has it")]
-fn unreadable(error: io::Error) -> String {
+fn unreadable(error: &io::Error) -> String {
     format!("it cannot be read: {error}")
 }
 
@@ -98,7 +98,7 @@ impl<'a, R: BufRead + Seek> Lines<'a, R> {
     /// # Errors
     /// It cannot be read, or its last line does not say what is in front of it.
     pub(super) fn of(file: &'a mut R) -> Result<Self, String> {
-        file.rewind().map_err(unreadable)?;
+        file.rewind().map_err(|error| unreadable(&error))?;
         let mut sum = Sum::NOTHING;
         let (mut line, mut next) = (Vec::new(), Vec::new());
         read_line(file, &mut line)?;
@@ -110,7 +110,7 @@ impl<'a, R: BufRead + Seek> Lines<'a, R> {
         if sum.count == 0 || end["end"] != sum.count || end["sum"] != sum.shown() {
             return Err(damaged());
         }
-        file.rewind().map_err(unreadable)?;
+        file.rewind().map_err(|error| unreadable(&error))?;
         let left = sum.count;
         Ok(Self { file, line, left })
     }
@@ -134,7 +134,9 @@ impl<'a, R: BufRead + Seek> Lines<'a, R> {
 fn read_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool, String> {
     line.clear();
     let mut file = file.take(LINE_LEN_MAX);
-    let len = file.read_until(b'\n', line).map_err(unreadable)?;
+    let len = file
+        .read_until(b'\n', line)
+        .map_err(|error| unreadable(&error))?;
     match line.last() {
         Some(b'\n') => Ok(true),
         _ if len == 0 => Ok(false),
