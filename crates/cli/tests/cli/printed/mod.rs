@@ -42,6 +42,11 @@ const PAGES: &[&str] = &[
 
 /// Commands of `sh` blocks, by how they begin, the file that runs each, and characters in it.
 const ELSEWHERE: &[(&str, &str, &str)] = &[
+    (
+        "cargo xtask break",
+        "xtask/src/breaks/tests.rs",
+        "a_campaign_says_what_no_test_notices",
+    ),
     ("./test", ".ci/run", "./test"),
     ("CATENA_HISTORIES=", HISTORIES, "\"CATENA_HISTORIES\""),
     ("CATENA_SEED=", HISTORIES, "\"CATENA_SEED\""),
@@ -247,7 +252,9 @@ pages! {
     functions_of_flows: "docs/guide/flow.md",
     getting_started: "docs/guide/getting-started.md",
     installing: "docs/guide/install.md",
+    records_of_flows: "docs/guide/ipfix.md",
     measuring: "docs/guide/measuring.md",
+    a_nat: "docs/guide/nat44.md",
     line_bits: "docs/guide/pcs.md",
     pons: "docs/guide/pon.md",
     real_ports: "docs/guide/ports.md",
