@@ -56,12 +56,17 @@ impl Supervisor {
         }
     }
 
-    /// Times that workers of this name were started again, also those that have left.
-    pub(super) fn restarts_named(&self, name: &str) -> u32 {
-        let workers = self.placement.workers.iter().enumerate();
-        let named = workers.filter(|(_, worker)| worker.name == name);
-        let restarts = named.filter_map(|(worker, _)| self.past.restarts.get(&worker));
-        restarts.fold(0, |sum, count| sum.saturating_add(*count))
+    /// Times that a worker was started again, and those of its name that have left. Others that are
+    /// there may have its name, too: ports of two trust groups.
+    pub(super) fn restarts_counted(&self, worker: usize) -> u32 {
+        let all = &self.placement.workers;
+        let name = &all[worker].name;
+        let is_meant = |other: &usize| {
+            *other == worker || (all[*other].nodes.is_empty() && all[*other].name == *name)
+        };
+        let counts = (0..all.len()).filter(is_meant);
+        let counts = counts.filter_map(|other| self.past.restarts.get(&other));
+        counts.fold(0, |sum, count| sum.saturating_add(*count))
     }
 
     /// Nodes that stay and get another type: what they have dropped until now keeps the names that

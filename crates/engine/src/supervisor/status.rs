@@ -400,7 +400,7 @@ impl Supervisor {
                 false => format!("{:?}", instance.state).to_lowercase(),
             },
             epoch: instance.epoch,
-            restarts: self.restarts_named(&spec.name),
+            restarts: self.restarts_counted(worker),
             busy_turns: counters.busy_turns,
             idle_turns: counters.idle_turns,
             yields: counters.yields,
