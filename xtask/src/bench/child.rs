@@ -9,8 +9,8 @@
 //! | is interrupted or killed   | the parent death signal that `guard` asks the kernel for   |
 //! | waits for a result         | a deadline on each wait                                    |
 //!
-//! The death signal is bound to the thread that starts the child: start children only from the
-//! main thread, which lives as long as the harness.
+//! The death signal is bound to the thread that starts the child: start children from the main
+//! thread, which lives as long as the harness, or from one that waits for the child's end.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 

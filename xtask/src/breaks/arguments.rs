@@ -24,6 +24,9 @@ pub(crate) struct Arguments {
     /// Command in front of each run of tests, like "nice -n 19"
     #[arg(long, value_name = "COMMAND", default_value = "")]
     pub(super) under: String,
+    /// Runs of tests at a time, of breaks that are not built alone
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(super) jobs: usize,
     /// Tests that take longer than this are slow
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub(super) quick_ms: u64,

@@ -3,8 +3,9 @@
 //!
 //! All of it happens in a copy of the tree, in a folder that goes with the command. Breaks that
 //! change nothing are in the crate's page of limits, each with its reason, and are not held against
-//! the tests. Tests are quick or slow by what they take unbroken, one behind the other; slow ones
-//! run on what the quick ones do not notice.
+//! the tests. Tests are quick or slow by what they take unbroken, one behind the other. Quick ones
+//! run first, and of those the ones next to the break; slow ones run on what they do not notice
+//! and the page does not explain.
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
@@ -16,6 +17,7 @@ mod trial;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 
@@ -81,19 +83,63 @@ fn campaign(root: &Path, arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             true if !these.is_empty() => tree.build_switched(&places, &numbers(&places))?,
             _ => BTreeSet::new(),
         };
-        for one in these {
-            let outcome = match is_switched {
-                true if refused.contains(&(one.place.file.clone(), one.place.line)) => {
-                    Outcome::Unbuilt
-                }
-                true => tree.try_switched(one.number)?,
-                false => tree.try_alone(one.place, one.which)?,
-            };
+        let say = |one: &Break<'_>, outcome: Outcome| {
             println!("{:<14} {}", outcome.name(), one.title());
+        };
+        if is_switched {
+            let outcomes = with_each(&these, arguments.jobs, |&one| {
+                let outcome = match refused.contains(&(one.place.file.clone(), one.place.line)) {
+                    true => Outcome::Unbuilt,
+                    false => {
+                        let is_explained = explained.contains(&one.lasting());
+                        tree.try_switched(one.place, one.number, is_explained)
+                            .map_err(|error| error.to_string())?
+                    }
+                };
+                say(one, outcome);
+                Ok(outcome)
+            })?;
+            tried.extend(these.into_iter().zip(outcomes));
+            continue;
+        }
+        for one in these {
+            let is_explained = explained.contains(&one.lasting());
+            let outcome = tree.try_alone(one.place, one.which, is_explained)?;
+            say(one, outcome);
             tried.push((one, outcome));
         }
     }
     judge(&tried, &explained, arguments)
+}
+
+/// Does something with each item, so many at a time; gives what came of each, in their order.
+fn with_each<T: Sync, R: Send>(
+    items: &[T],
+    jobs: usize,
+    what: impl Fn(&T) -> Result<R, String> + Sync,
+) -> Result<Vec<R>, String> {
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<Vec<(usize, R)>, String> {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else {
+                return Ok(done);
+            };
+            done.push((at, what(item)?));
+        }
+    };
+    let mut done = Vec::new();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(&work)).collect();
+        for thread in threads {
+            let part = thread.join();
+            done.extend(part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok::<_, String>(())
+    })?;
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, one)| one).collect())
 }
 
 /// Number of the first break of each place.

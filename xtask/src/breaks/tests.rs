@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::find::{Place, broken, places, switched};
-use super::{Arguments, campaign, explained, numbers};
+use super::{Arguments, campaign, explained, numbers, trial};
 
 /// Breaks of `source` as a crate's root.
 fn of(source: &str) -> Vec<Place> {
@@ -110,6 +110,14 @@ fn a_switch_holds_all_breaks_of_its_place_and_those_within() {
 }
 
 #[test]
+fn a_file_is_next_to_the_tests_of_its_module() {
+    let module = |path: &str| trial::module_of(Path::new(path)).join("::");
+    assert_eq!(module("crates/x/src/a/b.rs"), "a::b");
+    assert_eq!(module("crates/x/src/a/mod.rs"), "a");
+    assert_eq!(module("crates/x/src/lib.rs"), "");
+}
+
+#[test]
 fn the_page_explains_by_text_and_not_by_line() {
     let page = "| `crates/x/src/a.rs` | `a < b` | `true` | never above |\n| `crates/x` | none |\n";
     let wanted = "| `crates/x/src/a.rs` | `a < b` | `true` |";
@@ -166,6 +174,7 @@ fn a_campaign_says_what_no_test_notices_and_leaves_the_tree_as_it_was() {
         list: false,
         target_dir: None,
         under: "nice".to_owned(),
+        jobs: 2,
         quick_ms: 60_000,
         json: Some(told.clone()),
     };

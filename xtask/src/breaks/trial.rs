@@ -18,7 +18,7 @@ use crate::bench::work_dir::WorkDir;
 /// Longest build.
 const BUILD_LIMIT: Duration = Duration::from_secs(1800);
 /// Beside ten times what the tests take unbroken: a machine that does other things.
-const LIMIT_MIN: Duration = Duration::from_secs(60);
+const LIMIT_MIN: Duration = Duration::from_secs(10);
 /// Memory of a run in KiB, as `ulimit` counts: a break may fill it.
 const MEMORY_KIB: u64 = 8 << 20;
 /// What a break says that changes nothing, as there is no such neighbour.
@@ -73,8 +73,39 @@ pub(super) struct Tree {
 /// The tests of the copy's crate, and what they take unbroken.
 struct Tests {
     program: PathBuf,
-    slow: Vec<String>,
-    took: Duration,
+    quick: Vec<(String, Duration)>,
+    slow: Vec<(String, Duration)>,
+}
+
+impl Tests {
+    /// Quick tests: those of the file's module first, then those of the one around it, and so on.
+    /// Most breaks are noticed next to them.
+    fn nearest_first(&self, file: &Path) -> Vec<Vec<&(String, Duration)>> {
+        let module = module_of(file);
+        let mut left: Vec<_> = self.quick.iter().collect();
+        let mut groups = Vec::new();
+        for len in (0..=module.len()).rev() {
+            let names = module[..len].iter().map(|name| format!("{name}::"));
+            let front: String = names.collect();
+            let (near, far) = left
+                .into_iter()
+                .partition(|(name, _)| name.starts_with(&front));
+            groups.push(near);
+            left = far;
+        }
+        groups.retain(|group| !group.is_empty());
+        groups
+    }
+}
+
+/// Names of the modules that lead to a file of a crate, as far as its path says.
+pub(super) fn module_of(file: &Path) -> Vec<String> {
+    let plain = file.with_extension("");
+    let names = plain.iter().map(|name| name.to_string_lossy().into_owned());
+    let names = names.skip_while(|name| name != "src").skip(1);
+    names
+        .filter(|name| name != "mod" && name != "lib")
+        .collect()
 }
 
 impl Tree {
@@ -201,9 +232,14 @@ impl Tree {
     ///
     /// # Errors
     /// A run that cannot be started.
-    pub(super) fn try_switched(&self, number: usize) -> Result<Outcome, Box<dyn Error>> {
+    pub(super) fn try_switched(
+        &self,
+        place: &Place,
+        number: usize,
+        is_explained: bool,
+    ) -> Result<Outcome, Box<dyn Error>> {
         let tests = self.tests.as_ref().ok_or("nothing is built")?;
-        self.outcome(&tests.program, tests, number)
+        self.outcome(&tests.program, tests, place, (number, is_explained))
     }
 
     /// Builds the copy with this break alone, and runs its tests.
@@ -214,6 +250,7 @@ impl Tree {
         &mut self,
         place: &Place,
         which: usize,
+        is_explained: bool,
     ) -> Result<Outcome, Box<dyn Error>> {
         if self.tests.is_none() {
             let program = self.build()?.map_err(|errors| errors.text)?;
@@ -225,39 +262,44 @@ impl Tree {
         let built = self.build();
         std::fs::write(&path, source)?;
         match (built?, &self.tests) {
-            (Ok(program), Some(tests)) => self.outcome(&program, tests, usize::MAX),
+            (Ok(program), Some(tests)) => {
+                self.outcome(&program, tests, place, (usize::MAX, is_explained))
+            }
             _ => Ok(Outcome::Unbuilt),
         }
     }
 
+    /// What the tests say of a break. Of one that is explained, slow ones are not asked.
     fn outcome(
         &self,
         program: &Path,
         tests: &Tests,
-        number: usize,
+        place: &Place,
+        (number, is_explained): (usize, bool),
     ) -> Result<Outcome, Box<dyn Error>> {
-        let skipped = tests.slow.iter().flat_map(|name| ["--skip", name]);
-        let quick = self.run(program, skipped.collect(), tests.took, number)?;
-        match quick {
-            Run::Passed if tests.slow.is_empty() => Ok(Outcome::Missed),
-            Run::Passed => {
-                let slow = tests.slow.iter().map(String::as_str).collect();
-                let slow = self.run(program, slow, tests.took, number)?;
-                Ok(slow.outcome(Outcome::Slow))
+        for group in tests.nearest_first(&place.file) {
+            match self.run(program, &group, number)? {
+                Run::Passed => {}
+                other => return Ok(other.outcome(Outcome::Quick)),
             }
-            other => Ok(other.outcome(Outcome::Quick)),
         }
+        if tests.slow.is_empty() || is_explained {
+            return Ok(Outcome::Missed);
+        }
+        let slow: Vec<_> = tests.slow.iter().collect();
+        Ok(self.run(program, &slow, number)?.outcome(Outcome::Slow))
     }
 
     fn run(
         &self,
         program: &Path,
-        arguments: Vec<&str>,
-        took: Duration,
+        tests: &[&(String, Duration)],
         number: usize,
     ) -> Result<Run, Box<dyn Error>> {
+        let took: Duration = tests.iter().map(|(_, took)| *took).sum();
         let deadline = Instant::now() + took * 10 + LIMIT_MIN;
-        let mut tests = self.start(program, arguments, number)?;
+        let names = tests.iter().map(|(name, _)| name.as_str()).collect();
+        let mut tests = self.start(program, names, number)?;
         while let Some((_, line)) = tests.next_line(deadline) {
             if line.ends_with("... FAILED") {
                 return Ok(Run::Failed);
@@ -309,15 +351,19 @@ impl Tree {
     fn measure(&self, program: PathBuf) -> Result<Tests, Box<dyn Error>> {
         let begun = Instant::now();
         let mut tests = self.start(&program, vec!["--test-threads=1"], usize::MAX)?;
-        let (mut slow, mut before) = (Vec::new(), begun);
+        let (mut quick, mut slow, mut before) = (Vec::new(), Vec::new(), begun);
         while let Some((at, line)) = tests.next_line(begun + BUILD_LIMIT) {
             let named = line
                 .strip_prefix("test ")
                 .and_then(|rest| rest.split_once(" ... "));
-            if let Some((name, _)) = named
-                && at - before > Duration::from_millis(self.quick_ms)
-            {
-                slow.push(name.to_owned());
+            if let Some((name, _)) = named {
+                // How it is named to `--exact`.
+                let name = name.trim_end_matches(" - should panic");
+                let took = at - before;
+                match took > Duration::from_millis(self.quick_ms) {
+                    true => slow.push((name.to_owned(), took)),
+                    false => quick.push((name.to_owned(), took)),
+                }
             }
             before = at;
         }
@@ -325,11 +371,12 @@ impl Tree {
             Some(status) if status.success() => {}
             _ => return Err("the tests fail without any break".into()),
         }
-        eprintln!("{} tests are slow: {}", slow.len(), slow.join(", "));
+        let names: Vec<_> = slow.iter().map(|(name, _)| name.as_str()).collect();
+        eprintln!("{} tests are slow: {}", names.len(), names.join(", "));
         Ok(Tests {
             program,
+            quick,
             slow,
-            took: begun.elapsed(),
         })
     }
 
