@@ -131,7 +131,7 @@ fn with_each<T: Sync, R: Send>(
     };
     let mut done = Vec::new();
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(&work)).collect();
+        let threads: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
         for thread in threads {
             let part = thread.join();
             done.extend(part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);

@@ -64,7 +64,8 @@ fn what_is_written_where_a_condition_has_read_it_is_stale() {
     };
     let (reset, turn) = ("global.next = 0", "global.next = global.next + 1");
     let (guarded, seen) = ("global.next = 0 if global.next >= 3", "meta.seen = 1");
-    let rows: [(&[&str], &str, &[&str], Option<&str>); 6] = [
+    type Row<'a> = (&'a [&'a str], &'a str, &'a [&'a str], Option<&'a str>);
+    let rows: [Row<'_>; 6] = [
         (
             &[turn, seen, guarded],
             "ipv4.ttl == 1",

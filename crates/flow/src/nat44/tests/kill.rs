@@ -1,6 +1,6 @@
 //! What another life of the NF finds: all sessions, and what follows from them.
 
-use catena_engine::nf::{BuildContext, NfState};
+use catena_engine::nf::{BuildContext, NfMemory, NfState};
 use catena_wire::tcp::Flags;
 use serde_json::json;
 
@@ -93,7 +93,7 @@ fn sessions_that_cannot_be_taken_over_begin_anew_aloud() {
         let mut context = BuildContext {
             state: vec![NfState {
                 name: plan.state[0].name.clone(),
-                memory: Box::new(vec![0x55; plan.state[0].bytes]),
+                memory: NfMemory::Bytes(Box::new(vec![0x55; plan.state[0].bytes])),
                 is_taken_over,
             }],
             ..BuildContext::alone(&plan.outputs)
