@@ -3,7 +3,7 @@
 //! Fourth step of a packet's way through the UPF, with its QERs: a packet that its QERs let pass
 //! passes the ceiling of its slice and that of its network instance too, or is charged to none of
 //! them. And on N4: what QERs guarantee (GBR) is given to no more sessions than there is room for.
-//! Rates are averages over [`WINDOW_MS`](crate::qer::WINDOW_MS), of bytes from the IP header on.
+//! Rates are averages over [`WINDOW_MS`], of bytes from the IP header on.
 //! Limits: [`CEILING_COUNT_MAX`] ceilings. What they remember of rates is not kept over a kill;
 //! what is guaranteed is found anew in the sessions. Specification: TS 23.501 5.15, 5.7.1.5; TS
 //! 29.244 5.4.4, 7.5.2.2.
