@@ -3,6 +3,8 @@
 //! A number takes the width of what it meets. Two values of different widths are brought to the
 //! wider one. Nothing is cut off unless the author says so (`as`).
 
+use std::net::Ipv4Addr;
+
 use catena_engine::chain::registry::nearest;
 
 use crate::program::arithmetic::binary;
@@ -13,6 +15,7 @@ use crate::program::ir::{Binary, Op, Unary, Value, Width};
 use super::builder::Builder;
 use super::expression::{Expression, FETCH_ADD, Infix, Node};
 use super::names::{ElementNames, Meaning, ProgramNames, either_headers};
+use super::pattern::{ipv4, mapped, mask_of_mapped};
 use super::syntax::SyntaxError;
 
 pub(super) type Lowered<T> = Result<T, SyntaxError>;
@@ -59,7 +62,26 @@ impl Lowering<'_> {
     /// A value of exactly this width: narrower ones are extended.
     pub(super) fn of_width(&mut self, node: &Node, width: Width) -> Lowered<Value> {
         let typed = self.expression(node)?;
-        self.fit(typed, width, node.at)
+        self.fit_of(node, typed, width)
+    }
+
+    /// What a node came to, fitted: an address of IPv4 as the mapped one where there is room for
+    /// IPv6, as `ip.src` is.
+    fn fit_of(&mut self, node: &Node, typed: Typed, width: Width) -> Lowered<Value> {
+        match ipv4(self.program, node, 0) {
+            Some(address) if width == 128 => Ok(Value::Const(mapped(address), width)),
+            _ => self.fit(typed, width, node.at),
+        }
+    }
+
+    /// As [`Lowering::fit_of`], of a side of an infix: a mask keeps what maps an address.
+    fn side(&mut self, infix: Infix, node: &Node, typed: Typed, width: Width) -> Lowered<Value> {
+        match ipv4(self.program, node, 0) {
+            Some(mask) if width == 128 && infix == Infix::And => {
+                Ok(Value::Const(mask_of_mapped(mask), width))
+            }
+            _ => self.fit_of(node, typed, width),
+        }
     }
 
     /// A condition: one bit.
@@ -171,7 +193,7 @@ impl Lowering<'_> {
                         to,
                         op: Binary::Or,
                         a: v4_value,
-                        b: Value::Const(0xffff << 32, width),
+                        b: Value::Const(mapped(Ipv4Addr::UNSPECIFIED), width),
                     });
                 }
                 let header = v6.header;
@@ -362,8 +384,8 @@ impl Lowering<'_> {
             (Typed::Free(a), Typed::Free(b)) => bits(a.max(b)),
         };
         let (a, b) = (
-            self.fit(left, width, one.at)?,
-            self.fit(right, width, other.at)?,
+            self.side(infix, one, left, width)?,
+            self.side(infix, other, right, width)?,
         );
         let (a, b) = if is_swapped { (b, a) } else { (a, b) };
         let result = if op.is_comparison() { 1 } else { width };
@@ -391,8 +413,8 @@ impl Lowering<'_> {
                     _ => return fail(at, "two numbers", "write the result instead"),
                 };
                 let (a, b) = (
-                    self.fit(left, width, one.at)?,
-                    self.fit(right, width, other.at)?,
+                    self.fit_of(one, left, width)?,
+                    self.fit_of(other, right, width)?,
                 );
                 let op = match name {
                     "min" => Binary::Min,
@@ -412,8 +434,8 @@ impl Lowering<'_> {
                     (Typed::Of(_, width), _) | (_, Typed::Of(_, width)) => width,
                     (Typed::Free(a), Typed::Free(b)) => bits(a.max(b)),
                 };
-                let then = self.fit(a, width, then.at)?;
-                let otherwise = self.fit(b, width, otherwise.at)?;
+                let then = self.fit_of(then, a, width)?;
+                let otherwise = self.fit_of(otherwise, b, width)?;
                 let value = self.code.value(width, |to| Op::Select {
                     to,
                     when,

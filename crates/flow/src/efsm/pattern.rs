@@ -2,6 +2,8 @@
 //!
 //! Part of making a program: tables, transitions and control requests write patterns alike.
 
+use std::net::Ipv4Addr;
+
 use crate::program::field::{Width, ones};
 use crate::program::table::{Match, Pattern};
 
@@ -31,6 +33,26 @@ pub(super) fn fold(names: &ProgramNames, node: &Node, depth: usize) -> Option<u1
     }
 }
 
+/// The address of IPv4 that stands here, or that a constant names which does.
+pub(super) fn ipv4(names: &ProgramNames, node: &Node, depth: usize) -> Option<Ipv4Addr> {
+    match &node.kind {
+        Expression::Number(number, Some(32)) => Some(Ipv4Addr::from(*number as u32)),
+        Expression::Name(name) if depth < 16 => ipv4(names, names.constants.get(name)?, depth + 1),
+        _ => None,
+    }
+}
+
+/// An address of IPv4 where both versions may stand, as `ip.src` has it: the IPv4-mapped one (RFC
+/// 4291, 2.5.5.2).
+pub(super) fn mapped(address: Ipv4Addr) -> u128 {
+    address.to_ipv6_mapped().to_bits()
+}
+
+/// What masks an address of IPv4, where both versions may stand: what maps it is not masked out.
+pub(super) fn mask_of_mapped(mask: Ipv4Addr) -> u128 {
+    ones(128) << 32 | u128::from(mask.to_bits())
+}
+
 /// A pattern as text, in the form that a key part compares.
 ///
 /// # Errors
@@ -45,8 +67,18 @@ pub(super) fn pattern(
     kind: Match,
     width: Width,
 ) -> Result<Pattern, String> {
-    let (a, b, sign) = numbers(names, text, width)?;
+    let (mut a, mut b, sign) = numbers(names, text, width)?;
     let most = ones(width);
+    if width == 128 && is_ipv4(names, text) {
+        let address = |number: u128| Ipv4Addr::from(number as u32);
+        a = mapped(address(a));
+        b = match (kind, sign) {
+            (Match::Prefix, Some('/')) => 96 + b,
+            (Match::Ternary, Some('/')) => mask_of_mapped(address(b)),
+            (_, Some('-')) => mapped(address(b)),
+            _ => b,
+        };
+    }
     let prefix = |len: u128| match u32::try_from(len) {
         Ok(len) if len <= u32::from(width) => {
             Ok(most & u128::MAX.checked_shl(u32::from(width) - len).unwrap_or(0))
@@ -77,6 +109,13 @@ pub(super) fn pattern(
         }
         found => Ok(found),
     }
+}
+
+/// Whether a pattern begins with an address of IPv4.
+fn is_ipv4(names: &ProgramNames, text: &str) -> bool {
+    let first = text.split(['/', '-']).next().unwrap_or_default();
+    let node = syntax::expression(first.trim()).ok();
+    node.is_some_and(|node| ipv4(names, &node, 0).is_some())
 }
 
 /// The numbers of a pattern and the sign between them: `/`, `-`, or `*` for any.
@@ -122,9 +161,11 @@ pub(super) fn pattern_nodes(
     let (a, b, sign) = numbers(names, text, 128)?;
     let at = node.at;
     let is_address = text.contains('.') || text.contains(':');
+    // An address of IPv4 becomes the mapped one where it meets 128 bits.
+    let has_width = is_ipv4(names, text).then_some(32);
     let number = |value: u128| Node {
         at,
-        kind: Expression::Number(value, None),
+        kind: Expression::Number(value, has_width),
     };
     let join = |infix, one: Node, other: Node| Node {
         at,
@@ -172,5 +213,26 @@ mod tests {
         assert_eq!(range("1024-2047"), Ok(Pattern::Range(1024, 2047)));
         assert_eq!(range("80-80"), Ok(Pattern::Range(80, 80)));
         assert!(range("2047-1024").is_err_and(|error| error.contains("is empty")));
+    }
+
+    #[test]
+    fn patterns_of_ipv4_are_of_mapped_addresses_where_there_is_room_for_ipv6() {
+        let (low, high) = (0xffff_0a00_0000, 0xffff_0a00_00ff);
+        let masked = |zeros: u32| Pattern::Masked(low, ones(128) << zeros);
+        for (text, kind, wanted) in [
+            ("10.0.0.0", Match::Exact, masked(0)),
+            ("10.0.0.0/24", Match::Prefix, masked(8)),
+            ("10.0.0.0/255.255.255.0", Match::Ternary, masked(8)),
+            (
+                "10.0.0.0-10.0.0.255",
+                Match::Range,
+                Pattern::Range(low, high),
+            ),
+        ] {
+            assert_eq!(pattern_of(text, kind, 128), Ok(wanted), "{text}");
+        }
+        assert!(pattern_of("10.0.0.0/33", Match::Prefix, 128).is_err());
+        let narrow = pattern_of("10.0.0.0/24", Match::Prefix, 32);
+        assert_eq!(narrow, Ok(Pattern::Masked(0x0a00_0000, 0xffff_ff00)));
     }
 }

@@ -228,7 +228,7 @@ impl<M: Memory> Nat<M> {
         Some(Endpoint::of_word(self.mappings.state(flow, 0)))
     }
 
-    /// Whether there is this session; it is not used by being asked for.
+    /// Whether there is this session. Asking does not count as use of it.
     pub(super) fn has_session(&self, inside: Endpoint, remote: Endpoint) -> bool {
         let key = [inside.word(), remote.word()];
         self.sessions.find(&key).is_some()

@@ -15,7 +15,6 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
-use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
@@ -213,20 +212,12 @@ fn state(flows: &Flows, request: &Value) -> Result<Vec<(u8, u128)>, String> {
     Ok(found)
 }
 
-/// A number or an address, as tables take them; but an IPv4 address is the mapped one where there
-/// is room for IPv6, as it is of `ip.src` (RFC 4291, 2.5.5.2).
+/// A number or an address, as tables take them.
 fn number(value: &Value, width: Width, name: &str) -> Result<u128, String> {
     let text = match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    if let (128, Ok(address)) = (width, text.parse()) {
-        let address = match address {
-            IpAddr::V4(address) => address.to_ipv6_mapped(),
-            IpAddr::V6(address) => address,
-        };
-        return Ok(address.to_bits());
-    }
     match pattern(&text, Match::Exact, width) {
         Ok(Pattern::Masked(number, _)) => Ok(number),
         Ok(Pattern::Range(..)) => Err(format!("{name} is one number")),

@@ -4,6 +4,7 @@
 //! that the program has not, a value that is too wide, a packet that is none.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 use catena_engine::chain::document::Located;
 use catena_engine::chain::{ChainErrors, Position};
@@ -364,7 +365,12 @@ impl Resolving<'_, '_> {
             let states = element.and_then(|element| element.flows.as_ref());
             let states = states.map_or_else(Vec::new, |flows| flows.states.clone());
             let value = |value: &Text| match states.as_slice() {
-                [] => packet::number(&value.text(), 128).map_err(plainly),
+                [] => {
+                    // A value tells no width: an address of IPv4 is one of 32 bits.
+                    let text = value.text();
+                    let is_ipv4 = text.parse::<Ipv4Addr>().is_ok();
+                    packet::number(&text, if is_ipv4 { 32 } else { 128 }).map_err(plainly)
+                }
                 _ => find("state", &value.text(), states.iter().map(String::as_str))
                     .map(|label| label as u128),
             };

@@ -7,6 +7,7 @@
 #[path = "../random/mod.rs"]
 mod random;
 
+mod addresses;
 mod balancer;
 mod balancer_health;
 mod bench;
