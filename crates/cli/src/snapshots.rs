@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use catena_engine::chain::{Chain, NodeKind};
-use catena_engine::units::Span;
+use catena_upf::config::SnapshotConfig;
 use catena_upf::snapshot::{Writer, is_of, is_same};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::commands::control::{Answer, Request, exchange};
@@ -40,20 +41,14 @@ fn wanted(chain: &Chain) -> Vec<Kept> {
             return None;
         };
         let snapshot = config.get("snapshot").filter(|_| kind.name == "upf")?;
-        let file = snapshot["file"].as_str()?;
-        let file = match node.name.split_once('/') {
-            Some((_, shard)) => format!("{file}.{shard}"),
-            None => file.to_owned(),
-        };
-        let every = snapshot["every"].as_str();
-        let every = every.and_then(|text| Span::parse(text).ok());
-        let every = every.map_or(Duration::from_secs(10), |span| {
-            Duration::from_nanos(span.ns)
-        });
+        // A file that is wrong here was refused before the chain began.
+        let snapshot = SnapshotConfig::deserialize(snapshot).ok()?;
+        let shard = node.shard.as_ref();
+        let shard = shard.map_or((0, 1), |shard| (shard.index, shard.count));
         Some(Kept {
             node: node.name.clone(),
-            file: file.into(),
-            every,
+            file: snapshot.file_of(shard).into(),
+            every: Duration::from_nanos(snapshot.every.ns),
         })
     });
     nodes.collect()
@@ -198,6 +193,32 @@ mod tests {
         let mut writer = Writer::new(Vec::new());
         writer.line(head).unwrap();
         writer.end().unwrap()
+    }
+
+    /// The UPF reads its file by the same rule; a node of one shard is one UPF.
+    #[test]
+    fn each_upf_is_written_where_it_looks() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains/upf");
+        let sharded = fs::read_to_string(dir.join("sharded.yaml")).unwrap();
+        let files = |settings: &str| {
+            let text = sharded.replace("    shards: 2\n", settings);
+            let checked = Chain::parse(&text, &dir, &crate::registry::registry(), None).unwrap();
+            let kept = wanted(&checked.chain);
+            let said = kept
+                .iter()
+                .map(|one| format!("{} {}", one.node, one.file.display()));
+            said.collect::<Vec<_>>()
+        };
+        let written = "    snapshot: { file: /sessions }\n";
+        assert_eq!(files("    shards: 2\n"), Vec::<String>::new());
+        assert_eq!(files(written), ["upf /sessions"]);
+        let one = files(&format!("{written}    shards: 1\n"));
+        assert!(
+            matches!(&one[..], [one] if one.ends_with(" /sessions")),
+            "{one:?}"
+        );
+        let two = files(&format!("{written}    shards: 2\n"));
+        assert_eq!(two, ["upf/0 /sessions.0", "upf/1 /sessions.1"]);
     }
 
     #[test]

@@ -153,8 +153,11 @@ fn runs(test: &str, project: &Project, engine: &str) {
         let text = [output.stdout, output.stderr].concat();
         (output.status, String::from_utf8_lossy(&text).into_owned())
     };
-    let (status, text) = run(&["up", "--exit-code-from", project.service]);
+    let (status, followed) = run(&["up", "--exit-code-from", project.service]);
+    // `up` stops following its services when the first of them ends, whatever the others still say.
+    let (_, logs) = run(&["logs", "--no-color"]);
     let (_, after) = run(&["down", "--volumes"]);
+    let text = followed + &logs;
     assert!(status.success(), "{text}");
     // Columns are as wide as what is in them.
     let narrow = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -87,11 +87,21 @@ pub struct Config {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SnapshotConfig {
-    /// The file, from the root on; that of each shard ends with a dot and its number.
+    /// The file, from the root on; that of each of several shards ends with a dot and its number.
     pub file: String,
     /// How often it is written, 1s or more; 10s if left out.
     #[serde(default = "snapshot_default")]
     pub every: Span,
+}
+
+impl SnapshotConfig {
+    /// The file of one shard of so many: both who writes it and who reads it ask here.
+    pub fn file_of(&self, (shard, count): (u16, u16)) -> String {
+        match count {
+            1 => self.file.clone(),
+            _ => format!("{}.{shard}", self.file),
+        }
+    }
 }
 
 /// Where SMFs reach a UPF.

@@ -127,28 +127,17 @@ fn label_values_are_escaped() {
 #[test]
 fn the_reference_lists_every_family() {
     let mut table = String::from("| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n");
-    for family in FAMILIES {
-        let labels: Vec<_> = ["chain"]
-            .iter()
-            .chain(family.labels)
-            .map(|label| format!("`{label}`"))
-            .collect();
-        let (kind, labels) = (family.kind.name(), labels.join(", "));
-        let _ = writeln!(
-            table,
-            "| `{}` | {kind} | {labels} | {} |",
-            family.name, family.help
-        );
-    }
-    for family in UPF_FAMILIES {
-        let labels: Vec<_> = ["chain"]
-            .iter()
-            .chain(family.labels)
-            .map(|label| format!("`{label}`"))
-            .collect();
-        let (kind, labels) = (family.kind.name(), labels.join(", "));
-        let (name, help) = (family.name, family.help);
+    let mut list = |name: &str, kind: &str, labels: &[&str], help: &str| {
+        let labels = ["chain"].iter().chain(labels);
+        let labels: Vec<_> = labels.map(|label| format!("`{label}`")).collect();
+        let labels = labels.join(", ");
         let _ = writeln!(table, "| `{name}` | {kind} | {labels} | {help} |");
+    };
+    for one in FAMILIES {
+        list(one.name, one.kind.name(), one.labels, one.help);
+    }
+    for one in UPF_FAMILIES {
+        list(one.name, one.kind.name(), one.labels, one.help);
     }
     crate::reference::check_part("metrics.md", "families", &table);
     let reasons = DropReason::ALL.map(|reason| format!("`{}`", reason.name()));

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use catena_engine::shard::name_in_file;
 use catena_engine::supervisor::status::Status;
 use serde_json::json;
 
@@ -125,8 +126,8 @@ impl Source {
 fn ask_upfs(control: &Path, status: &Status) -> Upfs {
     let nodes = status.nodes.iter().filter(|node| node.type_name == "upf");
     // Of shards the node is asked, once for all of them.
-    let name = |name: &str| name.split('/').next().unwrap_or_default().to_owned();
-    let mut names: Vec<String> = nodes.map(|node| name(&node.name)).collect();
+    let names = nodes.map(|node| name_in_file(&node.name).to_owned());
+    let mut names: Vec<String> = names.collect();
     names.dedup();
     let mut upfs = Vec::new();
     for node in names {

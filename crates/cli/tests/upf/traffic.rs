@@ -40,16 +40,13 @@ fn received(text: &str) -> (u64, u64) {
     (received, sent)
 }
 
-/// ping, curl and iperf3 through a UPF. Its gNB is another implementation, its SMF plays over UDP.
-#[test]
-fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate() {
+/// Runs the example to its end; the folder of its results, or none if it cannot run here.
+fn run_example(test: &str, settings: &[(&str, &str)]) -> Option<tempfile::TempDir> {
     let python = match python_of_the_gnb() {
         Ok(python) => python,
         Err(reason) => {
-            println!(
-                "SKIP real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate: {reason}"
-            );
-            return;
+            println!("SKIP {test}: {reason}");
+            return None;
         }
     };
     let results = tempfile::tempdir().unwrap();
@@ -58,12 +55,22 @@ fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate() {
         .arg(results.path())
         .env("CATENA", env!("CARGO_BIN_EXE_catena"))
         .env("PYTHON", python)
+        .envs(settings.iter().copied())
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}{errors}");
+    Some(results)
+}
 
+/// ping, curl and iperf3 through a UPF. Its gNB is another implementation, its SMF plays over UDP.
+#[test]
+fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate() {
+    let name = "real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate";
+    let Some(results) = run_example(name, &[]) else {
+        return;
+    };
     let read = |name: &str| std::fs::read_to_string(results.path().join(name)).unwrap();
     let json = |name: &str| serde_json::from_str::<Value>(&read(name)).unwrap();
     assert_eq!(received(&read("ping.txt")), (5, 5));
@@ -102,26 +109,10 @@ fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate() {
 /// The same with N6 through a NAT, both ways: the data network has no route to UEs.
 #[test]
 fn real_traffic_passes_a_upf_whose_ues_share_addresses_by_a_nat() {
-    let test = "real_traffic_passes_a_upf_whose_ues_share_addresses_by_a_nat";
-    let python = match python_of_the_gnb() {
-        Ok(python) => python,
-        Err(reason) => {
-            println!("SKIP {test}: {reason}");
-            return;
-        }
+    let name = "real_traffic_passes_a_upf_whose_ues_share_addresses_by_a_nat";
+    let Some(results) = run_example(name, &[("NAT", "1")]) else {
+        return;
     };
-    let results = tempfile::tempdir().unwrap();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let output = Command::new(root.join("examples/upf/run.sh"))
-        .arg(results.path())
-        .env("CATENA", env!("CARGO_BIN_EXE_catena"))
-        .env("PYTHON", python)
-        .env("NAT", "1")
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}{errors}");
     let read = |name: &str| std::fs::read_to_string(results.path().join(name)).unwrap();
     assert_eq!(received(&read("ping.txt")), (5, 5));
     assert_eq!(received(&read("ping6.txt")), (5, 5), "passes as it is");

@@ -45,10 +45,7 @@ pub(super) fn snapshot(
     let Some(wanted) = &config.snapshot else {
         return (memory, None);
     };
-    let file = match settings.shard {
-        (_, 1) => wanted.file.clone(),
-        (shard, _) => format!("{}.{shard}", wanted.file),
-    };
+    let file = wanted.file_of(settings.shard);
     let opened = match File::open(&file) {
         Ok(opened) => opened,
         // The first run has none.

@@ -2,18 +2,28 @@
 
 use super::*;
 
+impl Smf {
+    /// A session with another FAR, whose Forwarding Parameters are these.
+    fn establish_forwarding(
+        &mut self,
+        parameters: impl Fn(&mut Writer<'_>) -> Result<(), Full>,
+    ) -> Said {
+        self.establish(nothing, |writer| {
+            writer.group(IeType::CREATE_FAR, |writer| {
+                writer.put(key::FAR_ID, &FarId(2))?;
+                writer.put(key::APPLY_ACTION, &ApplyAction::FORW)?;
+                writer.group(IeType::FORWARDING_PARAMETERS, |writer| parameters(writer))
+            })
+        })
+    }
+}
+
 #[test]
 fn open5gs_4423_outer_header_creation_of_no_length() {
     let mut smf = Smf::new();
-    let said = smf.establish(nothing, |writer| {
-        writer.group(IeType::CREATE_FAR, |writer| {
-            writer.put(key::FAR_ID, &FarId(2))?;
-            writer.put(key::APPLY_ACTION, &ApplyAction::FORW)?;
-            writer.group(IeType::FORWARDING_PARAMETERS, |writer| {
-                writer.put(key::DESTINATION_INTERFACE, &DestinationInterface::ACCESS)?;
-                writer.put_null(IeType::OUTER_HEADER_CREATION)
-            })
-        })
+    let said = smf.establish_forwarding(|writer| {
+        writer.put(key::DESTINATION_INTERFACE, &DestinationInterface::ACCESS)?;
+        writer.put_null(IeType::OUTER_HEADER_CREATION)
     });
     let wrong = Some(IeType::OUTER_HEADER_CREATION);
     assert_eq!(said, (Cause::INVALID_LENGTH, wrong, 0));
@@ -23,14 +33,8 @@ fn open5gs_4423_outer_header_creation_of_no_length() {
 #[test]
 fn open5gs_4218_unknown_destination_interface() {
     let mut smf = Smf::new();
-    let said = smf.establish(nothing, |writer| {
-        writer.group(IeType::CREATE_FAR, |writer| {
-            writer.put(key::FAR_ID, &FarId(2))?;
-            writer.put(key::APPLY_ACTION, &ApplyAction::FORW)?;
-            writer.group(IeType::FORWARDING_PARAMETERS, |writer| {
-                writer.put(key::DESTINATION_INTERFACE, &DestinationInterface(9))
-            })
-        })
+    let said = smf.establish_forwarding(|writer| {
+        writer.put(key::DESTINATION_INTERFACE, &DestinationInterface(9))
     });
     let wrong = Some(IeType::DESTINATION_INTERFACE);
     assert_eq!(said, (Cause::MANDATORY_IE_INCORRECT, wrong, 0));
@@ -103,27 +107,11 @@ fn open5gs_4151_a_bad_sdf_filter() {
         "\u{0}\u{ff}",
     ] {
         let mut smf = Smf::new();
-        let said = smf.ask(
-            MessageType::SESSION_ESTABLISHMENT_REQUEST,
-            Some(0),
-            |writer| {
-                begin(writer)?;
-                writer.group(IeType::CREATE_PDR, |writer| {
-                    writer.put(key::PDR_ID, &PdrId(1))?;
-                    writer.put(key::PRECEDENCE, &100)?;
-                    writer.group(IeType::PDI, |writer| {
-                        usual_pdi(writer)?;
-                        let filter = SdfFilter {
-                            flow_description: Some(text.as_bytes()),
-                            ..SdfFilter::default()
-                        };
-                        writer.put(key::SDF_FILTER, &filter)
-                    })?;
-                    writer.put(key::FAR_ID, &FarId(1))
-                })?;
-                writer.group(IeType::CREATE_FAR, |writer| usual_far(writer, 1))
-            },
-        );
+        let filter = SdfFilter {
+            flow_description: Some(text.as_bytes()),
+            ..SdfFilter::default()
+        };
+        let said = smf.establish_at(|writer| writer.put(key::SDF_FILTER, &filter), nothing);
         let cause = Cause::RULE_CREATION_MODIFICATION_FAILURE;
         assert_eq!(said, (cause, Some(IeType::SDF_FILTER), 0), "{text}");
         smf.assert_empty();
