@@ -104,7 +104,8 @@ pub(crate) fn measure(
     })
 }
 
-fn pin(core: usize) -> io::Result<()> {
+/// Has the calling thread on one core.
+pub(crate) fn pin(core: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(core);
     Ok(sched_setaffinity(None, &set)?)

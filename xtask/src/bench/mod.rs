@@ -34,6 +34,7 @@ mod stats;
 mod testpmd;
 mod truth;
 mod upf;
+mod wake_up;
 pub(crate) mod work_dir;
 
 use std::error::Error;
@@ -124,6 +125,8 @@ enum Name {
     /// Packets through the UPF by number of sessions and by rules, operations on sessions through
     /// PFCP, memory, and held packets
     Upf,
+    /// How late a thread runs that is woken by one on its own core, which gives way or keeps it
+    WakeUp,
 }
 
 /// What each benchmark works with and adds to.
@@ -208,7 +211,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if extent == Extent::Brief {
         install::leave_peers_out();
     }
-    if let Name::Flow | Name::FlowPrograms | Name::Pcs | Name::Upf = arguments.name {
+    if let Name::Flow | Name::FlowPrograms | Name::Pcs | Name::Upf | Name::WakeUp = arguments.name {
         let rounds = arguments.rounds();
         let (bench, (results, mut notes)) = match arguments.name {
             Name::Flow => ("flow", flow::run(rounds, extent, work_dir.path())),
@@ -217,6 +220,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 ("flow-programs", measured)
             }
             Name::Upf => ("upf", upf::run(rounds, extent)),
+            Name::WakeUp => ("wake-up", wake_up::run(rounds, extent)),
             _ => ("pcs", pcs::run(rounds, extent, work_dir.path())),
         };
         notes.insert(0, machine::background_load());
@@ -294,7 +298,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             truth::run(&mut session);
             "truth"
         }
-        Name::Flow | Name::FlowPrograms | Name::Pcs | Name::Upf => unreachable!("handled above"),
+        Name::Flow | Name::FlowPrograms | Name::Pcs | Name::Upf | Name::WakeUp => {
+            unreachable!("handled above")
+        }
     };
     let mut notes = session.notes;
     notes.extend(session.quiet.notes());
