@@ -64,7 +64,7 @@ fn free5gc_801_an_sdf_filter_that_is_none_in_a_modification() {
         Cause::RULE_CREATION_MODIFICATION_FAILURE,
         IeType::SDF_FILTER,
     );
-    // What is right in front of it is not done either, and the TEID that was chosen is given back.
+    // What is right in front of it is not done either.
     smf.refuses(seid, wrong, |writer| {
         writer.group(IeType::CREATE_FAR, |writer| usual_far(writer, 2))?;
         qer(writer, 2)?;
