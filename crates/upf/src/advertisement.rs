@@ -5,8 +5,8 @@
 //! not as on-link, with lifetimes without end, and the MTU at which nothing has to be fragmented;
 //! one with several homes learns all its prefixes at once (TS 23.501 5.6.4.3).
 //! Specification: RFC 4861 4.1, 4.2, 6.1.1; TS 23.501 5.8.2.2; TS 29.561 11.2.1.3. Limits:
-//! [`PER_SECOND`] advertisements, of [`PREFIX_COUNT_MAX`] prefixes each; none that is not asked
-//! for, so that a UE learns of a prefix that is added later when it asks.
+//! [`PER_SECOND`] advertisements that are asked for, and one for each modification that adds a
+//! prefix, of [`PREFIX_COUNT_MAX`] prefixes each; none says that a prefix has gone.
 
 use std::collections::VecDeque;
 use std::net::Ipv6Addr;
@@ -122,6 +122,23 @@ impl Upf {
             self.put(signals, way.signal(&packet));
         }
         true
+    }
+
+    /// Tells UEs unasked that their sessions have got other prefixes.
+    pub(crate) fn advertise_added(&mut self, signals: &mut VecDeque<Signal>) {
+        while let Some(slot) = self.unadvertised.pop_front() {
+            // It may have ended, and its slot may be another one's, which is told the truth.
+            let head = self.store.head(slot);
+            let Some(own) = head.ue_v6.filter(|_| head.seid != 0) else {
+                continue;
+            };
+            if let Some(way) = self.way_to_ue(slot) {
+                let prefixes = self.prefixes(slot, own);
+                let packet = advertisement(&prefixes, Ipv6Addr::UNSPECIFIED, way.room());
+                self.counters.advertisements += 1;
+                self.put(signals, way.signal(&packet));
+            }
+        }
     }
 
     /// Whether a session has a tunnel to another UPF, away from its UE.
