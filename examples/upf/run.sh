@@ -16,6 +16,9 @@
 # NAT=1 has N6 go through a nat44 (chains/upf/nat44.yaml), and ends behind iperf3: who pages a UE behind a NAT
 # must be somebody to whom it has sent.
 #
+# ULCL=1 has N9 between two UPFs (chains/upf/ul-cl.yaml, psa.yaml), an edge network beside the first one and the data
+# network behind the second one: what the UE sends to the edge leaves there. It ends behind curl.
+#
 # CATENA names the binary (default: that of this repository's last build), PYTHON a Python with scapy.
 
 set -euo pipefail
@@ -25,10 +28,12 @@ results=${1:-}
 work=$(mktemp -d)
 [ -n "$results" ] || results=$work/results
 mkdir -p "$results"
-ran=catena-ran-$$ middle=catena-upf-$$ data=catena-dn-$$
+ran=catena-ran-$$ middle=catena-upf-$$ data=catena-dn-$$ edge=catena-edge-$$
+namespaces=("$ran" "$middle" "$data")
 children=()
 chain_file=namespaces chain_name=upf-namespaces ues=10.45.0.0/16
 [ -z "${NAT:-}" ] || chain_file=nat44 chain_name=upf-nat44 ues=198.51.100.0/30
+[ -z "${ULCL:-}" ] || chain_file=ul-cl chain_name=upf-ul-cl namespaces+=("$edge")
 export CATENA_RUNTIME_DIR=$work/run
 
 clean_up() {
@@ -38,7 +43,7 @@ clean_up() {
         kill "${children[$child]}" 2> /dev/null || true
         wait "${children[$child]}" 2> /dev/null || true
     done
-    for namespace in "$ran" "$middle" "$data"; do
+    for namespace in "${namespaces[@]}"; do
         ip netns delete "$namespace" 2> /dev/null || true
     done
     rm -rf "$work"
@@ -62,8 +67,8 @@ await() {
 # For what is waited for: of what runs beside, $! must be the program.
 in_ran() { ip netns exec "$ran" "$@"; }
 in_data() { ip netns exec "$data" "$@"; }
-listens() { in_data ss -Hltn "sport = :$1" | grep -q .; }
-smf() { in_ran "$catena" upf smf --n4 10.4.0.1 "$here/$1.yaml"; }
+listens() { ip netns exec "${2:-$data}" ss -Hltn "sport = :$1" | grep -q .; }
+smf() { in_ran "$catena" upf smf --n4 "${2:-10.4.0.1}" "$here/$1.yaml"; }
 
 [ "$(id -u)" = 0 ] || fail "needs root, to make network namespaces"
 for tool in ip ethtool ping curl iperf3 python3 ss; do
@@ -77,7 +82,7 @@ for build in release debug; do
 done
 [ -n "$catena" ] || fail "no binary; run cargo build --release, or set CATENA"
 
-for namespace in "$ran" "$middle" "$data"; do
+for namespace in "${namespaces[@]}"; do
     ip netns add "$namespace"
     ip -n "$namespace" link set dev lo up
 done
@@ -104,11 +109,26 @@ ip -n "$data" route add "$ues" via 203.0.113.1
 ip -n "$data" address add 2001:db8:9::9/64 dev n6 nodad
 ip -n "$data" neigh add 2001:db8:9::1 lladdr 02:00:00:00:00:01 dev n6 nud permanent
 ip -n "$data" route add 2001:db8:45::/48 via 2001:db8:9::1
+if [ -n "${ULCL:-}" ]; then
+    join n4psa "$ran" 02:00:00:00:04:03 10.4.1.2/24 10.4.1.1
+    join n6edge "$edge" 02:00:00:00:06:03 198.51.100.9/24 198.51.100.1
+    ip -n "$edge" link set dev n6edge mtu 1400
+    ip -n "$edge" route add 10.45.0.0/16 via 198.51.100.1
+    ip -n "$middle" link add name n9 mtu 1600 type veth peer name n9psa mtu 1600
+    ip -n "$middle" link set dev n9 up
+    ip -n "$middle" link set dev n9psa up
+fi
 
 ip netns exec "$middle" "$catena" run --json "$root/chains/upf/$chain_file.yaml" > "$results/counters.json" &
 chain=$!
 children+=("$chain")
 await "the start of the chain" "$catena" status "$chain_name"
+if [ -n "${ULCL:-}" ]; then
+    ip netns exec "$middle" "$catena" run --json "$root/chains/upf/psa.yaml" > "$results/psa.json" &
+    psa=$!
+    children+=("$psa")
+    await "the start of the PSA" "$catena" status upf-psa
+fi
 
 ip netns exec "$ran" "$python" "$here/gnb.py" ue 10.3.0.2 10.3.0.1 0x101 9 "$results/gnb.log" > "$work/gnb.txt" &
 gnb=$!
@@ -119,6 +139,7 @@ ip -n "$ran" address add 2001:db8:45:1::2/64 dev ue nodad
 ip -n "$ran" link set dev ue mtu 1400 up
 ip -n "$ran" route add 203.0.113.0/24 dev ue src 10.45.0.2
 ip -n "$ran" route add 2001:db8:9::/64 dev ue src 2001:db8:45:1::2
+[ -z "${ULCL:-}" ] || ip -n "$ran" route add 198.51.100.0/24 dev ue src 10.45.0.2
 
 mkdir "$work/www"
 head -c 200000 /dev/urandom > "$work/www/file"
@@ -126,11 +147,21 @@ ip netns exec "$data" python3 -m http.server 8080 --bind 203.0.113.9 --directory
 children+=($!)
 ip netns exec "$data" iperf3 --server --bind 203.0.113.9 > /dev/null 2>&1 &
 children+=($!)
+if [ -n "${ULCL:-}" ]; then
+    ip netns exec "$edge" python3 -m http.server 8080 --bind 198.51.100.9 --directory "$work/www" > "$results/edge.log" 2>&1 &
+    children+=($!)
+    await "the start of the edge's web server" listens 8080 "$edge"
+fi
 await "the start of the web server" listens 8080
 await "the start of the iperf3 server" listens 5201
 
 say "a session"
-smf attach
+if [ -n "${ULCL:-}" ]; then
+    smf psa 10.4.1.1
+    smf ul-cl
+else
+    smf attach
+fi
 
 say "ping, IPv4 and IPv6"
 in_ran ping -c 5 -i 0.2 -W 5 203.0.113.9 | tee "$results/ping.txt"
@@ -141,12 +172,20 @@ in_ran curl --silent --show-error --max-time 60 --output "$results/file" \
     --write-out '%{size_download} bytes in %{time_total} s\n' http://203.0.113.9:8080/file
 cmp "$results/file" "$work/www/file"
 
-say "iperf3: 2 s, TCP, up and down"
-in_ran iperf3 --client 203.0.113.9 --time 2 --json > "$results/up.json"
-in_ran iperf3 --client 203.0.113.9 --time 2 --reverse --json > "$results/down.json"
-grep -h -A 12 '"sum_received"' "$results/up.json" "$results/down.json" | grep '"bits_per_second"'
+if [ -n "${ULCL:-}" ]; then
+    say "the edge: ping, and curl: 200 kB"
+    in_ran ping -c 5 -i 0.2 -W 5 198.51.100.9 | tee "$results/ping_edge.txt"
+    in_ran curl --silent --show-error --max-time 60 --output "$results/edge" \
+        --write-out '%{size_download} bytes in %{time_total} s\n' http://198.51.100.9:8080/file
+    cmp "$results/edge" "$work/www/file"
+else
+    say "iperf3: 2 s, TCP, up and down"
+    in_ran iperf3 --client 203.0.113.9 --time 2 --json > "$results/up.json"
+    in_ran iperf3 --client 203.0.113.9 --time 2 --reverse --json > "$results/down.json"
+    grep -h -A 12 '"sum_received"' "$results/up.json" "$results/down.json" | grep '"bits_per_second"'
+fi
 
-if [ -z "${NAT:-}" ]; then
+if [ -z "${NAT:-}${ULCL:-}" ]; then
     say "paging, then handover, among pings from the data network"
     ip netns exec "$data" ping -c 25 -i 0.2 -W 10 10.45.0.2 > "$results/paged.txt" &
     pings=$!
@@ -167,5 +206,11 @@ say "the session"
 "$catena" upf reports "$chain_name" --json > "$results/reports.json"
 "$catena" upf sessions "$chain_name"
 kill -0 "$gnb" || fail "the gNB has ended"
+if [ -n "${ULCL:-}" ]; then
+    "$catena" upf sessions upf-psa --json > "$results/psa_sessions.json"
+    "$catena" upf sessions upf-psa
+    "$catena" stop upf-psa > /dev/null
+    wait "$psa"
+fi
 "$catena" stop "$chain_name" > /dev/null
 wait "$chain"

@@ -27,6 +27,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("tap", "tap.rs"),
     ("upf/namespaces", "upf.rs"),
     ("upf/nat44", "upf.rs"),
+    ("upf/psa", "upf.rs"),
+    ("upf/ul-cl", "upf.rs"),
     ("upf/xdp", "xdp.rs"),
     ("xdp", "xdp.rs"),
 ];

@@ -4,6 +4,7 @@
 //! decide, `nf` does it.
 
 use crate::group::Member;
+use crate::marking::{Marking, UNMARKED};
 use crate::sdf::Inner;
 
 /// Why a packet did not leave; the names of the NF's drop reasons.
@@ -96,8 +97,8 @@ pub enum Decision {
         at: u16,
         /// The tunnel by which it came, if it is a user's; else 0.
         teid: u32,
-        /// QFI in that tunnel.
-        qfi: Option<u8>,
+        /// What its PDU session container says.
+        came: Marking,
     },
     /// It leaves in parts.
     Cut {
@@ -149,7 +150,8 @@ pub(crate) struct Found {
     pub(crate) inner: Inner,
     pub(crate) slot: u32,
     pub(crate) teid: u32,
-    pub(crate) qfi: Option<u8>,
+    /// What the PDU session container says with which it came.
+    pub(crate) came: Marking,
     /// Whether it came in parts.
     pub(crate) is_joined: bool,
     /// Whether it is none of IP: nothing looks into it.
@@ -168,7 +170,7 @@ impl Found {
             inner: crate::frame::inner(len),
             slot,
             teid: 0,
-            qfi: None,
+            came: UNMARKED,
             is_joined: false,
             is_opaque: true,
             is_frame: true,

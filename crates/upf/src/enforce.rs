@@ -10,11 +10,11 @@ use catena_wire::pfcp::value::flags::{ApplyAction, UsageReportTrigger};
 use crate::application::Look;
 use crate::decision::{Decision, Found, Hold, Why};
 use crate::ethernet::filter;
-use crate::forward::Marking;
+use crate::marking::{Marking, UNMARKED};
 use crate::model::Image;
 use crate::qer::{self, Meter, Stopped};
 use crate::routes::Route;
-use crate::rules::{Far, NONE, Pdr, QERS_MAX, Qer, URRS_MAX, Urr};
+use crate::rules::{DELETES_CONTAINER, Far, NONE, Pdr, QERS_MAX, Qer, URRS_MAX, Urr};
 use crate::sdf::{Filter, Inner};
 use crate::settings::Settings;
 use crate::stored::{Fields, List, Stored};
@@ -123,7 +123,7 @@ pub(crate) fn ruled(
     let is_uplink = source.0 == 0;
     // A PDR without a UE address says nothing of it: its session does.
     let src = found.inner.src;
-    let is_spoofed = is_uplink && found.teid != 0 && !image.is_ue(src);
+    let is_spoofed = is_uplink && found.teid != 0 && !image.is_ue(src) && !image.names(src);
     if is_spoofed && !image.routes().any(|route| route.holds(src)) {
         return Err(Decision::Drop(Why::Spoofed));
     }
@@ -132,7 +132,8 @@ pub(crate) fn ruled(
         let packets = P::packets().get(record);
         P::packets().set(record, &(packets + 1));
     }
-    let marking = marking(image, qers.as_slice());
+    let carried = carried(image, place, found, &far);
+    let marking = marking(image, qers.as_slice(), &far, carried, is_uplink);
     if far.does(ApplyAction::BUFF) {
         let bar = image.bar(far.bar_at);
         return Err(Decision::Hold(Hold {
@@ -225,19 +226,49 @@ pub(crate) fn count_dropped(
     }
 }
 
-/// What QERs mark packets with: the first that says so.
+/// How a packet is marked: towards its UE as the first QER that says so has it, and where none
+/// does as another UPF has marked it; away from its UE as it came.
 #[inline]
-fn marking(image: &Image<'_>, places: &[u8]) -> Marking {
+fn marking(
+    image: &Image<'_>,
+    places: &[u8],
+    far: &Far,
+    carried: Marking,
+    is_uplink: bool,
+) -> Marking {
+    if far.is_tunnel() && far.destination != 0 {
+        return carried;
+    }
     let records = || {
         places
             .iter()
             .filter_map(|place| image.record::<Qer>(*place))
     };
+    // What one UE has marked says nothing to another one.
+    let (qfi, rqi, ppi) = if is_uplink { UNMARKED } else { carried };
     (
-        records().find_map(|record| Q::qfi().get(record)),
-        records().any(|record| Q::rqi().get(record)),
-        records().find_map(|record| Q::ppi().get(record)),
+        records().find_map(|record| Q::qfi().get(record)).or(qfi),
+        rqi || records().any(|record| Q::rqi().get(record)),
+        records().find_map(|record| Q::ppi().get(record)).or(ppi),
     )
+}
+
+/// What the PDU session container of a packet says to who gets it next: all, if it goes from one
+/// tunnel into another and its PDR does not have the container deleted (TS 29.244, 8.2.64).
+#[inline]
+fn carried(image: &Image<'_>, place: u8, found: &Found, far: &Far) -> Marking {
+    // What leaves a tunnel has none; nor is that part of a PDR read for it.
+    if found.came.0.is_none() || !far.is_tunnel() {
+        return UNMARKED;
+    }
+    let removal = image
+        .record::<Pdr>(place)
+        .map(|record| P::removal().get(record));
+    let is_deleted = |removal: u8| removal != NONE && removal & DELETES_CONTAINER != 0;
+    match removal.is_some_and(is_deleted) {
+        true => UNMARKED,
+        false => found.came,
+    }
 }
 
 /// Has QERs judge a packet: of this direction and length, at this instant.
@@ -333,7 +364,7 @@ fn fits(image: &Image<'_>, record: &[u8], found: &Found, look: &Look<'_>) -> boo
         return false;
     }
     let qfis = P::qfis().get(record);
-    if qfis != 0 && found.qfi.is_none_or(|qfi| qfis >> (qfi & 63) & 1 == 0) {
+    if qfis != 0 && found.came.0.is_none_or(|qfi| qfis >> (qfi & 63) & 1 == 0) {
         return false;
     }
     if found.is_frame {

@@ -15,6 +15,7 @@ use crate::cut::Cut;
 use crate::decision::{Decision, Found, Why};
 use crate::frame;
 use crate::headers::{Datagram, Frame, Tunnel};
+use crate::marking::Marking;
 use crate::mss;
 use crate::rules::Far;
 use crate::settings::{Exit, Interface};
@@ -25,9 +26,6 @@ const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
 const V6_MTU_MIN: usize = 1280;
 /// Longest IP packet.
 const IP_LEN_MAX: usize = 65_535;
-
-/// How a forwarded packet is marked: QFI, reflective QoS, paging policy.
-pub(crate) type Marking = (Option<u8>, bool, Option<u8>);
 
 /// Why a packet cannot leave that its rules let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +162,7 @@ fn around(
     let (qfi, rqi, ppi) = *marking;
     let tunnel = match far.destination {
         0 => Tunnel::downlink(far.teid, qfi, rqi, ppi),
-        _ => Tunnel::uplink(far.teid, found.qfi),
+        _ => Tunnel::uplink(far.teid, qfi),
     };
     let ends = ends(far, exit.out)?;
     let datagram = outer(far, frame(exit.out), ends, exit.ident);
@@ -224,9 +222,9 @@ pub(crate) fn forward(packet: &mut Packet, found: &Found, departure: &Departure<
 }
 
 /// That a part waits for the rest of its packet, which begins at `at` of its frame.
-pub(crate) fn join(at: usize, teid: u32, qfi: Option<u8>) -> Decision {
+pub(crate) fn join(at: usize, teid: u32, came: Marking) -> Decision {
     match u16::try_from(at) {
-        Ok(at) => Decision::Join { at, teid, qfi },
+        Ok(at) => Decision::Join { at, teid, came },
         Err(_) => Decision::Drop(Why::Malformed),
     }
 }

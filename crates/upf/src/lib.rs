@@ -42,6 +42,7 @@ pub mod held;
 pub mod icmp;
 mod limiter;
 mod load;
+mod marking;
 pub mod model;
 pub mod mss;
 pub mod nf;

@@ -329,6 +329,8 @@ impl Session {
         let mut keys: Vec<Key> = teids.map(|pdr| Key::Teid(pdr.teid)).collect();
         keys.extend(self.head.ue_v4.map(Key::V4));
         keys.extend(self.head.ue_v6.map(Key::of_v6));
+        let prefixes = self.pdrs.iter().filter_map(|one| one.pdr.ue_v6);
+        keys.extend(prefixes.map(Key::of_v6));
         let teids = self.endpoints.iter().map(|one| one.endpoint.teid);
         keys.extend(teids.filter(|teid| *teid != 0).map(Key::Teid));
         keys.extend(self.routes().map(Key::of_route));

@@ -244,8 +244,8 @@ impl Nf for UpfNf {
                 Decision::Send(output) => Verdict::Output(output),
                 Decision::Consumed => Verdict::Drop(DropReason::Consumed),
                 Decision::Drop(why) => Verdict::Drop(dropped(why)),
-                Decision::Join { at, teid, qfi } => {
-                    let origin = Origin { teid, qfi };
+                Decision::Join { at, teid, came } => {
+                    let origin = Origin { teid, came };
                     to_do.push((index, ToDo::Join { at, origin }));
                     Verdict::Drop(dropped(Why::Fragment))
                 }

@@ -26,6 +26,7 @@ use crate::frame;
 use crate::group::{Member, SWITCH};
 use crate::headers::{self, Outer};
 use crate::icmp::Long;
+use crate::marking::{Marking, UNMARKED, marking_of};
 use crate::model::{Image, Key};
 use crate::redirect;
 use crate::settings::{Exit, Settings};
@@ -55,11 +56,11 @@ impl Upf {
     }
 
     /// What becomes of a packet that came in parts: the frame of a whole one, by the tunnel that a
-    /// user's parts came by, and its QFI.
+    /// user's parts came by, and what the container of the first one says.
     pub fn joined_packet(
         &mut self,
         packet: &mut Packet,
-        (teid, qfi): (u32, Option<u8>),
+        (teid, came): (u32, Marking),
         signals: &mut VecDeque<Signal>,
         now_ns: u64,
     ) -> Decision {
@@ -84,7 +85,7 @@ impl Upf {
             inner,
             slot,
             teid,
-            qfi,
+            came,
             is_joined: true,
             is_opaque: false,
             is_frame: false,
@@ -101,7 +102,7 @@ impl Upf {
         now_ns: u64,
     ) -> Decision {
         // Behind packets that are held already, so that they keep their order.
-        if found.teid == 0 && self.holding.contains(&found.slot) {
+        if self.holding.contains(&found.slot) && self.is_for_ue(found) {
             let hold = Decision::Hold(Hold::behind(found.slot));
             if !self.traces.is_idle() {
                 self.note(packet, found, hold, now_ns);
@@ -115,6 +116,18 @@ impl Upf {
             return Decision::Consumed;
         }
         self.rule(packet, found, signals, now_ns)
+    }
+
+    /// Whether a packet goes to its UE: one that came by no tunnel, or by one of another UPF.
+    fn is_for_ue(&mut self, found: &Found) -> bool {
+        if found.teid == 0 {
+            return true;
+        }
+        let Some(image) = self.store.image(found.slot) else {
+            return false;
+        };
+        let mut pdrs = (0..image.pdr_count()).filter_map(|place| image.pdr(place));
+        pdrs.any(|pdr| pdr.teid == found.teid && !pdr.is_uplink())
     }
 
     /// Whether a packet is of the link between a UE and its UPF, and was taken care of.
@@ -216,7 +229,7 @@ impl Upf {
                 self.find_tunnel(&bytes[from..to], from, peer, signals, now_ns)
             }
             Outer::Part { dst, l3 } if self.tunnel_end(dst).is_some() || self.is_n4(dst) => {
-                Err(join(l3, 0, None))
+                Err(join(l3, 0, UNMARKED))
             }
             Outer::Udp { dst, l3, .. } | Outer::Ip { dst, l3 } | Outer::Part { dst, l3 } => {
                 if self.tunnel_end(dst).is_some() {
@@ -236,7 +249,7 @@ impl Upf {
                     inner,
                     slot,
                     teid: 0,
-                    qfi: None,
+                    came: UNMARKED,
                     is_joined: false,
                     is_opaque: false,
                     is_frame: false,
@@ -308,6 +321,10 @@ impl Upf {
                 self.hear_error_indication(view.payload(), peer.0, now_ns);
                 return Err(Decision::Consumed);
             }
+            MessageType::END_MARKER => {
+                self.pass_end_marker(view.teid(), signals);
+                return Err(Decision::Consumed);
+            }
             _ => return Err(Decision::Consumed),
         }
         let is_understood = |one| one == ExtensionType::PDU_SESSION_CONTAINER;
@@ -337,7 +354,7 @@ impl Upf {
             inner,
             slot,
             teid,
-            qfi: container.map(|container| container.qfi()),
+            came: container.as_ref().map_or(UNMARKED, marking_of),
             is_joined: false,
             is_opaque,
             is_frame: is_opaque && self.store.is_ethernet(slot),
@@ -389,7 +406,7 @@ impl Upf {
         };
         // Filters want to see ports, which only a whole packet has.
         if found.inner.is_part && (image.has_filters() || image.looks_inside()) {
-            return (join(found.at, found.teid, found.qfi), None);
+            return (join(found.at, found.teid, found.came), None);
         }
         let mut triggers = Triggers::default();
         let mut look = Look {
@@ -437,7 +454,7 @@ impl Upf {
             _ => None,
         };
         if let Some(far_id) = triggers.copied_by {
-            let copied = (found.user(packet.bytes()), found.qfi);
+            let copied = (found.user(packet.bytes()), found.came.0);
             let counts = copies::send(
                 &image,
                 far_id,

@@ -251,8 +251,9 @@ pub(crate) fn read_ue_address(
         (Some(Allocation::Choose), None) => {
             Some(draft.ue_v6(rule.instance, pool).ok_or(is_occupied)?)
         }
+        // A session of IP has several prefixes where its UE has several homes (TS 23.501, 5.6.4.3).
         (Some(Allocation::Given(given)), own)
-            if own.is_none_or(|own| prefix(own) == prefix(given)) =>
+            if !head.is_unstructured || own.is_none_or(|own| prefix(own) == prefix(given)) =>
         {
             Some(std::net::Ipv6Addr::from_bits(prefix(given) << 64))
         }

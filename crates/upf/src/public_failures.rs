@@ -92,6 +92,22 @@ impl Smf {
         seid: Option<u64>,
         fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
     ) -> Said {
+        let answer = self.answered(message_type, seid, fill);
+        let view = View::parse(&answer[..]).unwrap();
+        let ies = view.ies();
+        let cause = ies.get(key::CAUSE).unwrap().unwrap();
+        let offending = ies.get(key::OFFENDING_IE).unwrap();
+        let seid = ies.get(key::F_SEID).unwrap().map_or(0, |id| id.seid);
+        (cause, offending, seid)
+    }
+
+    /// As [`Smf::ask`]; the answer as it came, which is right itself.
+    fn answered(
+        &mut self,
+        message_type: MessageType,
+        seid: Option<u64>,
+        fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
+    ) -> Vec<u8> {
         self.sequence += 1;
         let header = Header::new(message_type, seid, self.sequence);
         let bytes = message(&header, fill).unwrap();
@@ -101,11 +117,7 @@ impl Smf {
         let view = View::parse(&answer.bytes[..]).unwrap();
         assert_eq!(view.check(), Ok(()), "the answer is right itself: {view}");
         assert_eq!(view.header().sequence, self.sequence);
-        let ies = view.ies();
-        let cause = ies.get(key::CAUSE).unwrap().unwrap();
-        let offending = ies.get(key::OFFENDING_IE).unwrap();
-        let seid = ies.get(key::F_SEID).unwrap().map_or(0, |id| id.seid);
-        (cause, offending, seid)
+        answer.bytes
     }
 
     /// A session with these rules beside a usual uplink PDR and its FAR; `pdr` goes into the PDR.
@@ -215,5 +227,9 @@ fn qer(writer: &mut Writer<'_>, id: u32) -> Result<(), Full> {
     })
 }
 
+#[cfg(test)]
+mod changes;
+#[cfg(test)]
+mod octets;
 #[cfg(test)]
 mod tests;

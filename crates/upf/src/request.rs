@@ -8,7 +8,7 @@
 use catena_wire::pfcp::value::flags::{
     ApplyAction, MeasurementMethod, QerControlIndications, ReportingTriggers, UsageReportTrigger,
 };
-use catena_wire::pfcp::value::forwarding::OuterHeaders;
+use catena_wire::pfcp::value::forwarding::{OuterHeaderRemoval, OuterHeaders};
 use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::value::qos::PacketRates;
 use catena_wire::pfcp::value::usage::Volume;
@@ -20,7 +20,9 @@ use crate::group::TO_GROUP;
 use crate::model::{Detection, Fault};
 use crate::pdi::{self, refuse};
 use crate::rates;
-use crate::rules::{Bar, EVENTS_MAX, Far, Head, NONE, Qer, Urr, UrrTerms, Volumes};
+use crate::rules::{
+    Bar, DELETES_CONTAINER, EVENTS_MAX, Far, Head, NONE, Qer, Urr, UrrTerms, Volumes,
+};
 use crate::stored::List;
 use crate::switch;
 use crate::usage::known_triggers;
@@ -88,7 +90,10 @@ pub fn pdr(
         Change::Remove => rule.removal = NONE,
         // GTP-U of either version, and any; UDP of unstructured sessions. Others are other tunnels.
         Change::Set(removal) if matches!(removal.description.0, 0..=3 | 6) => {
-            rule.removal = removal.description.0;
+            let deletion = removal.extension_deletion.unwrap_or(0);
+            let deletes = deletion & OuterHeaderRemoval::PDU_SESSION_CONTAINER != 0;
+            let flag = if deletes { DELETES_CONTAINER } else { 0 };
+            rule.removal = removal.description.0 | flag;
         }
         Change::Set(_) => {
             let cause = Cause::SERVICE_NOT_SUPPORTED;

@@ -15,6 +15,8 @@ use crate::stored::List;
 
 /// No rule, no interface.
 pub const NONE: u8 = u8::MAX;
+/// Beside an Outer Header Removal Description: the PDU session container goes too.
+pub const DELETES_CONTAINER: u8 = 0x80;
 /// Kinds of records of a session.
 pub const KINDS: usize = 11;
 /// Most QERs of a PDR.
@@ -52,7 +54,7 @@ stored! {
         pub ul: [u64; 2],
         /// As `ul`, downlink.
         pub dl: [u64; 2],
-        /// The UE's IPv6 prefix of 64 bits.
+        /// The UE's IPv6 prefix of 64 bits; the first one, if PDRs name several.
         pub ue_v6: Option<Ipv6Addr>,
         /// Packets of the session that were dropped, for whatever reason.
         pub dropped: u64,
@@ -110,7 +112,7 @@ stored! {
         pub precedence: u32,
         /// Whether the UPF chose the TEID.
         pub is_teid_ours: bool,
-        /// Outer Header Removal Description.
+        /// Outer Header Removal Description, [`DELETES_CONTAINER`] beside it; [`NONE`] for none.
         pub removal: u8,
         /// Traffic Endpoint ID, of which it has what a PDI says of where packets come to.
         pub endpoint: Option<u8>,

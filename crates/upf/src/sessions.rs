@@ -313,6 +313,10 @@ impl Upf {
         let seid = session.head.seid;
         let ends = effects.end_markers.into_iter().map(|far| (seid, far));
         self.end_markers.extend(ends);
+        let is_added = |key: &Key| matches!(key, Key::V6(_)) && !before.contains(key);
+        if old.head.ue_v6.is_some() && keys.iter().any(is_added) {
+            self.unadvertised.push_back(slot);
+        }
         let buffers = |session: &Session| {
             let mut fars = session.fars.iter();
             fars.any(|far| far.does(ApplyAction::BUFF))

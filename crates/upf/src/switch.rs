@@ -21,6 +21,7 @@ use catena_wire::pfcp::{Cause, IeType};
 use crate::decision::{Decision, Found, Hold, Why};
 use crate::group::{MARK_AT, Member, SWITCH};
 use crate::headers;
+use crate::marking::UNMARKED;
 use crate::model::{Fault, Key, Session};
 use crate::rules::Far;
 use crate::settings::Settings;
@@ -118,7 +119,7 @@ impl Upf {
             inner,
             slot: slot.ok_or(Why::UnknownUe)?,
             teid: 0,
-            qfi: None,
+            came: UNMARKED,
             is_joined: false,
             is_opaque: false,
             is_frame: false,

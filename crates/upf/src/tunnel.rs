@@ -195,16 +195,44 @@ impl Upf {
     /// End markers for the tunnels of FARs that were changed.
     pub fn mark_ends(&mut self, signals: &mut VecDeque<Signal>) {
         while let Some((seid, far)) = self.end_markers.pop_front() {
-            let Some(one) = self.settings.interfaces.get(usize::from(far.interface)) else {
-                continue;
-            };
-            let Some((own, to)) = ends(&far, one) else {
-                continue;
-            };
-            self.counters.end_markers += 1;
-            let message = gtpu::Header::new(MessageType::END_MARKER, far.teid, None);
-            let peer = (to, gtpu::PORT, own);
-            self.signal(signals, peer, written(message, &[]), seid);
+            self.mark_end(&far, signals, seid);
+        }
+    }
+
+    /// Has an end marker leave into the tunnel of a FAR.
+    fn mark_end(&mut self, far: &Far, signals: &mut VecDeque<Signal>, seid: u64) {
+        let one = self.settings.interfaces.get(usize::from(far.interface));
+        let Some((own, to)) = one.and_then(|one| ends(far, one)) else {
+            return;
+        };
+        self.counters.end_markers += 1;
+        let message = gtpu::Header::new(MessageType::END_MARKER, far.teid, None);
+        let peer = (to, gtpu::PORT, own);
+        self.signal(signals, peer, written(message, &[]), seid);
+    }
+
+    /// Another UPF has sent its last packet into a tunnel: those are told into whose tunnels the
+    /// packets of this one go on, each once.
+    pub(crate) fn pass_end_marker(&mut self, teid: u32, signals: &mut VecDeque<Signal>) {
+        let Some(slot) = self.index.find(Key::Teid(teid)) else {
+            return;
+        };
+        let Some(image) = self.store.image(slot) else {
+            return;
+        };
+        let seid = image.seid();
+        let pdrs = (0..image.pdr_count()).filter_map(|place| image.pdr(place));
+        let its = pdrs.filter(|pdr| pdr.teid == teid && !pdr.is_uplink());
+        let mut fars: Vec<Far> = Vec::new();
+        for far in its.filter_map(|pdr| image.far(pdr.far_at)) {
+            let is_same = |one: &Far| (one.teid, one.peer()) == (far.teid, far.peer());
+            let is_sending = far.does(ApplyAction::FORW) && far.is_tunnel();
+            if is_sending && !fars.iter().any(is_same) {
+                fars.push(far);
+            }
+        }
+        for far in fars {
+            self.mark_end(&far, signals, seid);
         }
     }
 }

@@ -20,8 +20,9 @@ use crate::forward::join;
 use crate::frame;
 use crate::group::Member;
 use crate::headers::{self, Outer};
+use crate::marking::UNMARKED;
 use crate::model::{Fault, Session};
-use crate::rules::{Far, Head};
+use crate::rules::{DELETES_CONTAINER, Far, Head};
 use crate::sdf::Inner;
 use crate::upf::Upf;
 
@@ -69,7 +70,7 @@ impl Upf {
     /// What came for the UE of an unstructured session: datagrams of its host.
     pub(crate) fn find_datagram(&mut self, bytes: &[u8], slot: u32) -> Result<Found, Decision> {
         match headers::outer(bytes) {
-            Outer::Part { l3, .. } => Err(join(l3, 0, None)),
+            Outer::Part { l3, .. } => Err(join(l3, 0, UNMARKED)),
             Outer::Udp { .. } => {
                 let datagram = datagram(bytes).ok_or(Decision::Drop(Why::Malformed))?;
                 let (src, Range { start, end }) = datagram;
@@ -84,7 +85,7 @@ impl Upf {
                     inner: inner(&self.store.head(slot), end - start),
                     slot,
                     teid: 0,
-                    qfi: None,
+                    came: UNMARKED,
                     is_joined: false,
                     is_opaque: true,
                     is_frame: false,
@@ -104,7 +105,7 @@ pub fn check(session: &Session) -> Result<(), Fault> {
     let refused = |ie_type| Err(Cause::SERVICE_NOT_SUPPORTED.because_of(ie_type).into());
     let (pdrs, fars) = (&session.pdrs, &session.fars);
     if !session.head.is_unstructured {
-        let is_udp = |removal| matches!(removal, 2 | 3);
+        let is_udp = |removal: u8| matches!(removal & !DELETES_CONTAINER, 2 | 3);
         if pdrs.iter().any(|one| is_udp(one.pdr.removal)) {
             return refused(IeType::OUTER_HEADER_REMOVAL);
         }

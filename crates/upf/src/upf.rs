@@ -212,6 +212,7 @@ pub(crate) struct Requests {
     untold: VecDeque<u64>,
     delayed: crate::delayed::DelayedReports,
     end_markers: VecDeque<(u64, crate::rules::Far)>,
+    unadvertised: VecDeque<u32>,
     released: VecDeque<(u32, bool)>,
     /// What was learned of Ethernet sessions.
     stations: Vec<(u64, u64)>,
@@ -241,6 +242,8 @@ pub struct Upf {
     pub(crate) heartbeats: [u64; ASSOCIATION_COUNT],
     /// Tunnels whose peers are to get an end marker: interface, address, TEID; with the SEID.
     pub(crate) end_markers: VecDeque<(u64, crate::rules::Far)>,
+    /// Slots of sessions that have got another prefix, of which their UEs are to learn.
+    pub(crate) unadvertised: VecDeque<u32>,
     /// Sessions whose held packets may be free to go, or are to be dropped.
     pub(crate) released: VecDeque<(u32, bool)>,
     /// Reports for which too many requests are outstanding, by the session's SEID: each waits until
@@ -325,6 +328,7 @@ impl Upf {
             outbox: VecDeque::new(),
             heartbeats: [now_ns.saturating_add(settings.heartbeat_ns); ASSOCIATION_COUNT],
             end_markers: VecDeque::new(),
+            unadvertised: VecDeque::new(),
             released: VecDeque::new(),
             unreported: VecDeque::new(),
             untold: VecDeque::new(),
@@ -452,6 +456,7 @@ impl Upf {
             untold: std::mem::take(&mut self.untold),
             delayed: std::mem::take(&mut self.delayed),
             end_markers: std::mem::take(&mut self.end_markers),
+            unadvertised: std::mem::take(&mut self.unadvertised),
             released: std::mem::take(&mut self.released),
             stations: self.stations.learned(),
             down: self
@@ -483,6 +488,7 @@ impl Upf {
         self.transactions.go_on_with(requests.transactions);
         self.outbox.extend(requests.outbox);
         self.unreported.extend(requests.unreported);
+        self.unadvertised.extend(requests.unadvertised);
         self.delayed = requests.delayed;
         // Some were found in the memory already.
         let known: HashSet<u64> = self.untold.iter().copied().collect();

@@ -127,3 +127,43 @@ fn real_traffic_passes_a_upf_whose_ues_share_addresses_by_a_nat() {
     assert!(number(&nat["counters"]["inbound"]) > 100, "{nat}");
     assert_conserved(&counters);
 }
+
+/// The packets of the session of a UPF, uplink and downlink.
+fn packets(sessions: &Value) -> [u64; 2] {
+    let session = &sessions["sessions"][0];
+    ["ul_packets", "dl_packets"].map(|name| number(&session[name]))
+}
+
+/// Two UPFs with N9 between them: the first one lets out what is for the edge, and the second one
+/// sees nothing of it.
+#[test]
+fn real_traffic_passes_an_uplink_classifier_to_the_edge_and_by_n9_to_the_psa() {
+    let name = "real_traffic_passes_an_uplink_classifier_to_the_edge_and_by_n9_to_the_psa";
+    let Some(results) = run_example(name, &[("ULCL", "1")]) else {
+        return;
+    };
+    let read = |name: &str| std::fs::read_to_string(results.path().join(name)).unwrap();
+    let json = |name: &str| serde_json::from_str::<Value>(&read(name)).unwrap();
+    for name in ["ping.txt", "ping6.txt", "ping_edge.txt"] {
+        assert_eq!(received(&read(name)), (5, 5), "{name}");
+    }
+    // The UE is the same one on both sides.
+    for log in ["www.log", "edge.log"] {
+        assert!(read(log).contains("10.45.0.2"), "{}", read(log));
+    }
+    let [all, by_n9] = ["sessions.json", "psa_sessions.json"].map(|name| packets(&json(name)));
+    // 200 kB by each way, in segments of 1360 bytes at most.
+    for (all, by_n9) in all.into_iter().zip(by_n9) {
+        assert!(
+            by_n9 > 10 && all > by_n9 + 10,
+            "{all} of all, {by_n9} by N9"
+        );
+    }
+    let drops = |name: &str| node(&json(name), "upf")["drops"].clone();
+    for reason in ["no_pdr", "spoofed", "unknown_teid", "malformed_packet"] {
+        assert_eq!(drops("psa.json").get(reason), None, "{reason}");
+    }
+    for name in ["counters.json", "psa.json"] {
+        assert_conserved(&json(name));
+    }
+}

@@ -205,6 +205,21 @@ impl<'a> Image<'a> {
         }
     }
 
+    /// Whether a PDR names the prefix of this address, which is the UE's then: it may have several.
+    pub fn names(&self, src: IpAddr) -> bool {
+        let IpAddr::V6(src) = src else {
+            return false;
+        };
+        let is_its = |prefix: Ipv6Addr| (prefix.to_bits() ^ src.to_bits()) >> 64 == 0;
+        self.prefixes().any(is_its)
+    }
+
+    /// The prefixes that PDRs name, each as often as they do.
+    pub fn prefixes(&self) -> impl Iterator<Item = Ipv6Addr> {
+        let records = (0..self.pdr_count()).filter_map(|place| self.record::<Pdr>(place));
+        records.filter_map(|record| Fields::<Pdr>::ue_v6().get(record))
+    }
+
     /// Counts a packet of the UE that leaves; whether the session was inactive before it.
     #[inline]
     pub fn count_passed(&mut self, is_uplink: bool, len: usize, now_ns: u64) -> bool {

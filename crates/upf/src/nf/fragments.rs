@@ -121,9 +121,11 @@ impl UpfNf {
         let Some(packet) = out.kept_mut(&mut made) else {
             return;
         };
-        let Origin { teid, qfi } = origin;
+        let Origin { teid, came } = origin;
         let signals = &mut self.signals;
-        let decision = self.upf.joined_packet(packet, (teid, qfi), signals, now_ns);
+        let decision = self
+            .upf
+            .joined_packet(packet, (teid, came), signals, now_ns);
         self.settle(made, decision, out, now_ns);
     }
 
@@ -150,11 +152,11 @@ impl UpfNf {
                     out.drop_kept(kept, dropped(Why::BufferFull));
                 }
             }
-            Decision::Join { at, teid, qfi } => {
+            Decision::Join { at, teid, came } => {
                 let bytes = out.kept(&kept).map(Packet::bytes);
                 let part = bytes.and_then(|bytes| Part::of(bytes, at.into(), teid));
                 match part {
-                    Some(part) => self.join(part, (kept, Origin { teid, qfi }), now_ns),
+                    Some(part) => self.join(part, (kept, Origin { teid, came }), now_ns),
                     None => out.drop_kept(kept, dropped(Why::Malformed)),
                 }
             }

@@ -1,10 +1,12 @@
 //! Packets in parts, as the NF notes them on its way through a burst: `fragments` deals with them.
 
-/// A part of a packet: the tunnel by which it came, and its QFI.
+use crate::marking::Marking;
+
+/// A part of a packet: the tunnel by which it came, and what its PDU session container says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) teid: u32,
-    pub(super) qfi: Option<u8>,
+    pub(super) came: Marking,
 }
 
 /// What is to be done with a packet of a burst.

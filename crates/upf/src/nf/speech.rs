@@ -17,6 +17,7 @@ use crate::upf::Upf;
 /// Sends what the UPF itself says, as far as there is room.
 pub(super) fn speak(upf: &mut Upf, signals: &mut VecDeque<Signal>, out: &mut Emission<'_>) {
     upf.mark_ends(signals);
+    upf.advertise_added(signals);
     // One interface that takes nothing now holds up neither the others nor N4.
     let mut blocked = 0_u64;
     for _ in 0..signals.len() {

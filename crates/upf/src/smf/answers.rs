@@ -114,11 +114,16 @@ impl Player {
         if let Some(f_seid) = ies.get(key::F_SEID)? {
             self.sessions.entry(session).or_default().up_seid = f_seid.seid;
         }
+        let n9 = self.scenario.n9;
         let endpoints = ies.groups(IeType::CREATED_TRAFFIC_ENDPOINT);
         for created in endpoints.chain(ies.groups(IeType::CREATED_PDR)) {
             let known = self.sessions.entry(session).or_default();
-            if let Some(FTeid::Given { teid, .. }) = created.get(key::F_TEID)? {
-                known.teid = teid;
+            if let Some(FTeid::Given { teid, v4, v6 }) = created.get(key::F_TEID)? {
+                let ends = [v4.map(IpAddr::V4), v6.map(IpAddr::V6)];
+                match n9.is_some() && ends.contains(&n9) {
+                    true => known.n9_teid = teid,
+                    false => known.teid = teid,
+                }
             }
             let address = created.get(key::UE_IP_ADDRESS)?.unwrap_or_default();
             if let Some(Allocation::Given(v4)) = address.v4 {

@@ -14,6 +14,7 @@ pub mod simulation;
 pub mod sockets;
 pub(crate) mod tcp;
 mod users;
+mod way;
 pub(crate) mod wire;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,10 +25,11 @@ use catena_wire::pfcp::value::Time;
 use catena_wire::pfcp::value::flags::CpFunctionFeatures;
 use catena_wire::pfcp::{Full, Header, MessageType, Writer, key};
 
-use crate::headers::{Outer, outer};
+use crate::headers::{self, Outer, outer};
 use crate::node::message;
 use crate::reassembly::{Part, Reassembly};
 use scenario::{Act, Expect, Rules, Scenario};
+use way::Way;
 
 /// How long a step waits for what it expects.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -57,6 +59,8 @@ pub enum Turn {
 struct Known {
     up_seid: u64,
     teid: u32,
+    /// That of its tunnels from other UPFs.
+    n9_teid: u32,
     ue: Option<Ipv4Addr>,
     prefix: Option<Ipv6Addr>,
 }
@@ -238,6 +242,10 @@ impl Player {
             Act::Pfds(pfds) => self.pfds(pfds)?,
             Act::Echo => vec![wire::echo(&self.scenario)],
             Act::ErrorIndication(teid) => vec![wire::error_indication(&self.scenario, *teid)],
+            Act::EndMarker(marker) => {
+                let teid = self.known(marker.session)?.n9_teid;
+                vec![wire::end_marker(&self.scenario, marker.upf, teid)]
+            }
             Act::Wait(span) => {
                 self.until_ns = now_ns.saturating_add(span.ns);
                 Vec::new()
@@ -336,21 +344,35 @@ impl Player {
                 self.message(&frame[from..to])
             }
             Outer::Udp {
+                src,
                 dst,
                 dst_port: gtpu::PORT,
+                l3,
                 from,
                 to,
                 ..
-            } if dst == self.scenario.ran => self.tunnelled(&frame[from..to]),
+            } if dst == self.scenario.ran || self.scenario.upfs.contains(&dst) => {
+                let outside = headers::inner(&frame[l3..]);
+                let way = Way {
+                    upf: (dst != self.scenario.ran).then_some(dst),
+                    dscp: outside.map_or(0, |outside| outside.traffic_class >> 2),
+                    ..Way::default()
+                };
+                let n9 = self.scenario.n9.unwrap_or(self.scenario.n3);
+                match way.upf {
+                    Some(upf) if src != n9 => Err(format!("a packet to {upf} from {src}")),
+                    _ => self.tunnelled(&frame[from..to], way),
+                }
+            }
             Outer::Part { l3, .. } => match self.join(frame, l3, 0) {
                 Some(whole) => return self.take_frame(&wire::framed(&whole)),
                 None => Ok(()),
             },
             Outer::Udp { l3, .. } | Outer::Ip { l3, .. } => {
-                self.user_packet(&frame[l3..], None, None)
+                self.user_packet(&frame[l3..], Way::default())
             }
             Outer::Other if wire::frame_number(frame).is_some() => {
-                self.user_packet(frame, None, None)
+                self.user_packet(frame, Way::default())
             }
             other => Err(format!("a frame that is none: {other:?}")),
         };
@@ -366,25 +388,28 @@ impl Player {
         expected.ok_or_else(|| format!("nobody expected {what}"))
     }
 
-    fn tunnelled(&mut self, bytes: &[u8]) -> Result<(), String> {
+    fn tunnelled(&mut self, bytes: &[u8], way: Way) -> Result<(), String> {
         let view = gtpu::View::parse(bytes).map_err(|error| error.to_string())?;
         let message = view.message_type();
         if message == gtpu::MessageType::G_PDU {
             let container = view.extensions().pdu_session();
-            let container = container.map_err(|error| error.to_string())?;
-            let qfi = container.map(|container| container.qfi());
-            let teid = Some(view.teid());
+            let way = Way {
+                teid: Some(view.teid()),
+                container: container.map_err(|error| error.to_string())?,
+                ..way
+            };
             if Part::of(view.payload(), 0, view.teid()).is_none() {
-                return self.user_packet(view.payload(), teid, qfi);
+                return self.user_packet(view.payload(), way);
             }
             return match self.join(view.payload(), 0, view.teid()) {
-                Some(whole) => self.user_packet(&whole, teid, qfi),
+                Some(whole) => self.user_packet(&whole, way),
                 None => Ok(()),
             };
         }
         let answers = |one: &Expect| matches!(one, Expect::Echo {});
         if message == gtpu::MessageType::ECHO_REQUEST && self.expected.iter().any(answers) {
-            let answer = wire::echo_response(&self.scenario, view.sequence().unwrap_or(0));
+            let sequence = view.sequence().unwrap_or(0);
+            let answer = wire::echo_response(&self.scenario, way.upf, sequence);
             self.answers.push(answer);
             return self.expect(answers, "an Echo Request").map(drop);
         }
@@ -394,7 +419,8 @@ impl Player {
             Expect::Gtpu {
                 message: kind,
                 teid: of,
-            } => *kind == message.0 && of.is_none_or(|of| of == teid),
+                upf,
+            } => *kind == message.0 && *upf == way.upf && of.is_none_or(|of| of == teid),
             _ => false,
         };
         self.expect(fits, &format!("{message} of TEID {teid}"))

@@ -3,18 +3,19 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, NodeId, UeIpAddress};
-use catena_wire::pfcp::value::detection::{MacAddresses, PfdContents, SNssai, SdfFilter, Strings};
+use catena_wire::pfcp::value::detection::{MacAddresses, SNssai, SdfFilter};
 use catena_wire::pfcp::value::flags::{
     ApplyAction, EthernetFilterProperties, MeasurementInformation, MeasurementMethod,
     QerControlIndications, ReportingTriggers, SessionModificationRequestFlags,
 };
 use catena_wire::pfcp::value::forwarding::{
     DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders,
-    RedirectInformation, RemovedHeader, SourceInterface, VlanTag,
+    RedirectInformation, RemovedHeader, SourceInterface, TrafficClass, VlanTag,
 };
 use catena_wire::pfcp::value::node::PdnType;
 use catena_wire::pfcp::value::qos::{
-    BitRates, GateStatus, PacketRateStatus, PacketRates, Qfi, Rate, Remaining,
+    BitRates, GateStatus, PacketRateStatus, PacketRates, PagingPolicyIndicator, Qfi, Rate,
+    Remaining, Rqi,
 };
 use catena_wire::pfcp::value::usage::{DroppedDlTraffic, TimeQuotaMechanism, Volume};
 use catena_wire::pfcp::value::{
@@ -24,10 +25,14 @@ use catena_wire::pfcp::value::{
 use catena_wire::pfcp::{Full, IeType, Writer, key};
 
 use super::scenario::{
-    Action, BarRule, EndpointRule, FarRule, FrameRule, PdrRule, PfdRule, QerRule, Rules, Scenario,
-    Side, UrrRule,
+    Action, BarRule, EndpointRule, FarRule, FrameRule, PdrRule, QerRule, Rules, Scenario, Side,
+    UrrRule,
 };
 use crate::group;
+
+mod pfds;
+
+pub(super) use pfds::pfds;
 
 /// Flags by their names in the specification; none of one that nobody knows.
 pub(super) fn triggers(names: &[String]) -> Option<ReportingTriggers> {
@@ -170,17 +175,23 @@ pub(super) fn modification(
     Ok(())
 }
 
-fn choose_teid(scenario: &Scenario) -> FTeid {
+/// The UPF's address of N9, or of N3.
+fn tunnel_end(scenario: &Scenario, is_n9: bool) -> IpAddr {
+    scenario.n9.filter(|_| is_n9).unwrap_or(scenario.n3)
+}
+
+fn choose_teid(scenario: &Scenario, is_n9: bool) -> FTeid {
+    let end = tunnel_end(scenario, is_n9);
     FTeid::Choose {
-        v4: scenario.n3.is_ipv4(),
-        v6: scenario.n3.is_ipv6(),
-        choose_id: Some(1),
+        v4: end.is_ipv4(),
+        v6: end.is_ipv6(),
+        choose_id: Some(if is_n9 { 2 } else { 1 }),
     }
 }
 
 fn endpoint(writer: &mut Writer<'_>, scenario: &Scenario, rule: &EndpointRule) -> Result<(), Full> {
     writer.put(key::TRAFFIC_ENDPOINT_ID, &TrafficEndpointId(rule.id))?;
-    let teid = rule.choose_teid.then(|| choose_teid(scenario));
+    let teid = rule.choose_teid.then(|| choose_teid(scenario, false));
     writer.put_some(key::F_TEID, teid.as_ref())?;
     let name = rule.network_instance.as_ref().map(|name| name.as_bytes());
     writer.put_some(key::NETWORK_INSTANCE, name.as_ref())?;
@@ -208,10 +219,10 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
         let endpoint = rule.endpoint.map(TrafficEndpointId);
         writer.put_some(key::TRAFFIC_ENDPOINT_ID, endpoint.as_ref())?;
         if rule.choose_teid {
-            writer.put(key::F_TEID, &choose_teid(scenario))?;
+            writer.put(key::F_TEID, &choose_teid(scenario, rule.n9))?;
         }
         if let Some(teid) = rule.teid {
-            let (v4, v6) = versions(scenario.n3);
+            let (v4, v6) = versions(tunnel_end(scenario, rule.n9));
             let given = FTeid::Given { teid, v4, v6 };
             writer.put(key::F_TEID, &given)?;
         }
@@ -261,7 +272,9 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
     })?;
     let removal = rule.removal.map(|description| OuterHeaderRemoval {
         description: RemovedHeader(description),
-        extension_deletion: None,
+        extension_deletion: rule
+            .deletes_container
+            .then_some(OuterHeaderRemoval::PDU_SESSION_CONTAINER),
     });
     writer.put_some(key::OUTER_HEADER_REMOVAL, removal.as_ref())?;
     writer.put_some(key::FAR_ID, rule.far.map(FarId).as_ref())?;
@@ -320,7 +333,7 @@ fn far(
     });
     let destination = rule.destination.map(DestinationInterface).or(side);
     copies(writer, scenario, rule, parameters)?;
-    let has_more = rule.end_marker || rule.redirect.is_some();
+    let has_more = rule.end_marker || rule.redirect.is_some() || rule.marking.is_some();
     if destination.is_none() && rule.teid.is_none() && rule.udp.is_none() && !has_more {
         return Ok(());
     }
@@ -345,9 +358,14 @@ fn far(
                 writer.put(key::REDIRECT_INFORMATION, &information)?;
             }
         }
-        let header = rule.teid.map(|teid| tunnel(scenario, teid));
+        let end = rule.upf.unwrap_or(scenario.ran);
+        let header = rule.teid.map(|teid| tunnel(end, teid));
         let header = header.or(rule.udp.map(|port| to_host(scenario, rule.host, port)));
         writer.put_some(key::OUTER_HEADER_CREATION, header.as_ref())?;
+        let marking = rule
+            .marking
+            .map(|[value, mask]| TrafficClass { value, mask });
+        writer.put_some(key::TRANSPORT_LEVEL_MARKING, marking.as_ref())?;
         let endpoint = rule.endpoint.map(TrafficEndpointId);
         writer.put_some(key::TRAFFIC_ENDPOINT_ID, endpoint.as_ref())?;
         let flags = rule
@@ -357,10 +375,10 @@ fn far(
     })
 }
 
-/// Outer Header Creation of a tunnel to the gNB.
-fn tunnel(scenario: &Scenario, teid: u32) -> OuterHeaderCreation {
-    let (v4, v6) = versions(scenario.ran);
-    let headers = match scenario.ran {
+/// Outer Header Creation of a tunnel to the gNB, or to another UPF.
+fn tunnel(end: IpAddr, teid: u32) -> OuterHeaderCreation {
+    let (v4, v6) = versions(end);
+    let headers = match end {
         IpAddr::V4(_) => OuterHeaders::GTP_U_UDP_IPV4,
         IpAddr::V6(_) => OuterHeaders::GTP_U_UDP_IPV6,
     };
@@ -406,65 +424,11 @@ fn copies(
         writer.group(ie_type, |writer| {
             let destination = copy.destination.map(DestinationInterface);
             writer.put_some(key::DESTINATION_INTERFACE, destination.as_ref())?;
-            let header = copy.teid.map(|teid| tunnel(scenario, teid));
+            let header = copy.teid.map(|teid| tunnel(scenario.ran, teid));
             writer.put_some(key::OUTER_HEADER_CREATION, header.as_ref())
         })?;
     }
     Ok(())
-}
-
-/// Writes the IEs of a PFD Management Request.
-pub(super) fn pfds(writer: &mut Writer<'_>, rules: &[PfdRule]) -> Result<(), Full> {
-    for rule in rules {
-        writer.group(IeType::APPLICATION_ID_PFDS, |writer| {
-            writer.put(key::APPLICATION_ID, &rule.application.as_bytes())?;
-            let protocol = rule.protocol.as_deref().unwrap_or_default();
-            // The first of a kind, and those behind it.
-            let first = |list: &[String]| list.first().cloned();
-            let more = |list: &[String]| (list.len() > 1).then(|| strings(&list[1..]));
-            let domains = rule.domains.iter().skip(1);
-            let domains: Vec<String> = domains
-                .flat_map(|name| [name.clone(), protocol.to_owned()])
-                .collect();
-            let (flow, url) = (first(&rule.flows), first(&rule.urls));
-            let domain = first(&rule.domains);
-            let (flows, urls) = (more(&rule.flows), more(&rule.urls));
-            let domains = (!domains.is_empty()).then(|| strings(&domains));
-            let bytes = |text: &'_ Option<String>| text.clone().map(String::into_bytes);
-            let [flow, url, domain, custom] = [&flow, &url, &domain, &rule.custom].map(bytes);
-            let contents = PfdContents {
-                flow_description: flow.as_deref(),
-                url: url.as_deref(),
-                domain_name: domain.as_deref(),
-                custom: custom.as_deref(),
-                domain_name_protocol: rule.protocol.as_ref().map(|text| text.as_bytes()),
-                additional_flow_descriptions: all(flows.as_ref()),
-                additional_urls: all(urls.as_ref()),
-                additional_domain_names: all(domains.as_ref()),
-            };
-            if contents == PfdContents::default() {
-                return Ok(());
-            }
-            writer.group(IeType::PFD_CONTEXT, |writer| {
-                writer.put(key::PFD_CONTENTS, &contents)
-            })
-        })?;
-    }
-    Ok(())
-}
-
-/// Strings, each behind its length.
-fn strings(list: &[String]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for text in list {
-        bytes.extend(u16::try_from(text.len()).unwrap_or(0).to_be_bytes());
-        bytes.extend_from_slice(text.as_bytes());
-    }
-    bytes
-}
-
-fn all(bytes: Option<&Vec<u8>>) -> Option<Strings<'_>> {
-    bytes.and_then(|bytes| Strings::new(bytes).ok())
 }
 
 /// What a BAR says, also in the answer to a report.
@@ -518,7 +482,11 @@ fn qer(writer: &mut Writer<'_>, rule: &QerRule) -> Result<(), Full> {
     writer.put_some(key::PACKET_RATE_STATUS, status.as_ref())?;
     let flags = rule.tells_rate.then_some(QerControlIndications::RCSR);
     writer.put_some(key::QER_CONTROL_INDICATIONS, flags.as_ref())?;
-    writer.put_some(key::QFI, rule.qfi.map(Qfi).as_ref())
+    writer.put_some(key::QFI, rule.qfi.map(Qfi).as_ref())?;
+    let rqi = rule.rqi.map(|rqi| Rqi(rqi.into()));
+    writer.put_some(key::RQI, rqi.as_ref())?;
+    let ppi = rule.ppi.map(PagingPolicyIndicator);
+    writer.put_some(key::PAGING_POLICY_INDICATOR, ppi.as_ref())
 }
 
 fn urr(writer: &mut Writer<'_>, rule: &UrrRule) -> Result<(), Full> {

@@ -31,6 +31,11 @@ pub struct Scenario {
     pub ran: IpAddr,
     /// The UPF's address of N3.
     pub n3: IpAddr,
+    /// The UPF's address of N9; that of N3 if left out.
+    pub n9: Option<IpAddr>,
+    /// Other UPFs, with which it has tunnels.
+    #[serde(default)]
+    pub upfs: Vec<IpAddr>,
     /// A host of the data network.
     pub host: Ipv4Addr,
     /// Its IPv6 address.
@@ -87,8 +92,20 @@ pub enum Act {
     Echo,
     /// A GTP-U Error Indication of the gNB about this TEID of its own.
     ErrorIndication(u32),
+    /// An end marker of another UPF.
+    EndMarker(EndMarker),
     /// Time passes.
     Wait(Span),
+}
+
+/// An end marker of another UPF.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndMarker {
+    /// The session into whose tunnel of N9 it is sent.
+    pub session: u64,
+    /// Who sends it.
+    pub upf: IpAddr,
 }
 
 /// A browser of a UE.
@@ -175,6 +192,13 @@ pub struct Packets {
     pub lose: usize,
     /// QFI in the PDU session container.
     pub qfi: Option<u8>,
+    /// Reflective QoS Indicator beside it, of what this UPF sends downlink.
+    #[serde(default)]
+    pub rqi: bool,
+    /// Paging Policy Indicator beside it.
+    pub ppi: Option<u8>,
+    /// They come by N9 from this UPF, whichever way they go.
+    pub upf: Option<IpAddr>,
     /// They are TCP segments, with a number in each.
     #[serde(default)]
     pub tcp: bool,
@@ -241,6 +265,15 @@ pub enum Expect {
         message: u8,
         /// TEID in its header, or in TEID Data I.
         teid: Option<u32>,
+        /// The other UPF that it goes to; the gNB if left out.
+        upf: Option<IpAddr>,
+    },
+    /// A Router Solicitation of a UE, which this UPF is to answer.
+    Solicitation {
+        /// TEID of its tunnel.
+        teid: u32,
+        /// The other UPF.
+        upf: IpAddr,
     },
     /// A GTP-U Echo Request, which the gNB answers; with `gtpu` it does not.
     Echo {},
@@ -267,12 +300,15 @@ pub enum Expect {
         /// TEID of the tunnel by which a UE is told.
         teid: Option<u32>,
     },
-    /// A Router Advertisement of the session's prefix.
+    /// A Router Advertisement.
     Advertisement {
         /// TEID of its tunnel.
         teid: u32,
         /// Its MTU.
         mtu: u32,
+        /// Its prefixes; the one that was chosen for the session if left out.
+        #[serde(default)]
+        prefixes: Vec<Ipv6Addr>,
     },
     /// A message of PFCP of this type, by number; a Heartbeat Request is answered.
     Message(u8),
@@ -360,8 +396,18 @@ pub struct Leaving {
     pub count: u32,
     /// TEID of their tunnel; none for plain packets.
     pub teid: Option<u32>,
+    /// The other UPF at the end of their tunnel; the gNB if left out.
+    pub upf: Option<IpAddr>,
     /// QFI in their PDU session container.
     pub qfi: Option<u8>,
+    /// Whether they have a PDU session container.
+    pub container: Option<bool>,
+    /// Whether it has the Reflective QoS Indicator.
+    pub rqi: Option<bool>,
+    /// Its Paging Policy Indicator.
+    pub ppi: Option<u8>,
+    /// DSCP of the tunnel's packet.
+    pub dscp: Option<u8>,
     /// Numbers that the sender gave them, the first one; they count on from it.
     pub first: Option<u32>,
 }

@@ -133,10 +133,12 @@ fn ends(scenario: &Scenario) -> Vec<SocketAddr> {
     for act in acts {
         let packets = match act {
             Act::Uplink(packets) | Act::Downlink(packets) => Some(packets),
-            Act::Solicit(_) | Act::Browse(_) | Act::Echo | Act::ErrorIndication(_) => None,
+            Act::Solicit(_) | Act::Browse(_) | Act::Echo => None,
+            Act::ErrorIndication(_) | Act::EndMarker(_) => None,
             _ => continue,
         };
-        ends.push(SocketAddr::new(scenario.ran, gtpu::PORT));
+        let upfs = scenario.upfs.iter().chain([&scenario.ran]);
+        ends.extend(upfs.map(|peer| SocketAddr::new(*peer, gtpu::PORT)));
         if let Some(packets) = packets {
             ends.push(SocketAddr::new(scenario.host.into(), packets.port));
             let v6 = scenario.host_v6.filter(|_| packets.v6);

@@ -2,10 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use catena_engine::nf::Verdict;
+use catena_engine::nf_bench::NfBench;
+use catena_wire::gtpu;
 use serde_json::json;
 
-use super::scenario::Scenario;
+use super::scenario::{Act, Scenario, Step};
 use super::simulation::{Outcome, Simulation};
+use super::{Player, Turn, wire};
+use crate::headers::{Outer, outer};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains/upf/scenarios")
@@ -64,6 +69,8 @@ fn what_is_held_outlives_an_apply() {
         "traffic-endpoints",
         "unstructured",
         "ethernet",
+        "home-routed",
+        "i-upf",
     ] {
         let mut simulation = Simulation::new(Scenario::parse(&text(name)).unwrap()).unwrap();
         simulation.replace("buffered", json!(5000));
@@ -77,7 +84,7 @@ fn what_is_held_outlives_an_apply() {
         let of = |name: &str| account[name].as_u64().unwrap();
         let ends = of("flushed") + of("discarded") + of("expired") + of("held");
         assert_eq!(of("stored"), ends, "{name}: {account}");
-        let flushes = matches!(name, "paging" | "unstructured" | "ethernet");
+        let flushes = matches!(name, "paging" | "unstructured" | "ethernet" | "home-routed");
         assert_eq!(of("flushed") > 0, flushes, "{account}");
     }
 }
@@ -118,6 +125,43 @@ fn a_wrong_expectation_is_found_out() {
         ),
         ("load", "load: 75", "load: 50", "a load of Some(75)"),
         ("pool", "cause: 79", "cause: 75", "cause 79 instead of 75"),
+        // Which UPF a packet goes to, and how it is marked.
+        (
+            "ul-cl",
+            "first: 1, teid: 0x901, upf: 10.9.0.2",
+            "first: 1, teid: 0x901, upf: 10.9.0.3",
+            "nobody expected packet 1 ",
+        ),
+        (
+            "ul-cl",
+            "qfi: 9, rqi: false",
+            "qfi: 9, rqi: true",
+            "nobody expected packet 8 ",
+        ),
+        (
+            "home-routed",
+            "container: false",
+            "container: true",
+            "nobody expected packet 6 ",
+        ),
+        (
+            "marking",
+            "dscp: 46",
+            "dscp: 45",
+            "nobody expected packet 1 ",
+        ),
+        (
+            "marking",
+            "ppi: 2, dscp",
+            "ppi: 3, dscp",
+            "nobody expected packet 1 ",
+        ),
+        (
+            "i-upf",
+            "message: 254, teid: 0x901, upf: 10.9.0.2",
+            "message: 254, teid: 0x901",
+            "nobody expected",
+        ),
     ] {
         let text = text(name);
         assert!(text.contains(right), "{name}");
@@ -167,6 +211,75 @@ fn what_was_dropped_has_a_named_reason() {
     );
     assert_eq!(drops("duplicate", "copies_unsent"), 0);
     assert_eq!(drops("applications", "far_drop"), 1);
+    assert_eq!(drops("ul-cl", "no_pdr"), 3);
+    assert_eq!(drops("ul-cl", "unknown_teid"), 1);
+    assert_eq!(drops("branching-point", "no_pdr"), 5);
+    assert_eq!(drops("branching-point", "spoofed"), 1);
+    assert_eq!(drops("home-routed", "unknown_ue"), 1);
+    assert_eq!(drops("home-routed", "unknown_teid"), 1);
+    assert_eq!(drops("i-upf", "unknown_teid"), 3);
+    assert_eq!(drops("i-upf", "end_markers"), 3);
+    assert_eq!(drops("quota-both-ways", "quota_exhausted"), 5);
+}
+
+/// The numbers of users' packets in tunnels, in their order.
+fn numbers(frames: impl IntoIterator<Item = Vec<u8>>) -> Vec<u32> {
+    let number = |frame: Vec<u8>| match outer(&frame) {
+        Outer::Udp {
+            dst_port: gtpu::PORT,
+            from,
+            to,
+            ..
+        } => wire::number(gtpu::View::parse(&frame[from..to]).ok()?.payload()),
+        _ => None,
+    };
+    frames.into_iter().filter_map(number).collect()
+}
+
+/// What another UPF sends right behind the message that lets held packets go leaves behind them,
+/// though its rules no longer hold it.
+#[test]
+fn a_packet_of_n9_does_not_overtake_those_that_are_held() {
+    let mut scenario = Scenario::parse(&text("home-routed")).unwrap();
+    let is_release = |step: &Step| match &step.act {
+        Some(Act::Modify(rules)) => rules.update_fars.iter().any(|far| far.teid == Some(0x202)),
+        _ => false,
+    };
+    let at = scenario.steps.iter().position(is_release).unwrap();
+    let behind = scenario.steps.split_off(at);
+    let mut settings = scenario.upf.clone().unwrap();
+    settings["simulated_epoch"] = json!(1_700_000_000);
+    settings["sessions"] = json!(4);
+    let mut bench = NfBench::new(&crate::nf::KIND, &settings, &[]).unwrap();
+    let mut player = Player::new(scenario.clone());
+    loop {
+        match player.turn(0) {
+            Turn::Done => break,
+            Turn::Send(frames) => {
+                for frame in &frames {
+                    let processed = bench.process_one(frame);
+                    if let Verdict::Output(_) = processed.verdict {
+                        player.frame(&processed.bytes);
+                    }
+                }
+                let emitted = bench.emit(32, false).0;
+                emitted.iter().for_each(|one| player.frame(&one.bytes));
+            }
+            turn => panic!("{turn:?}"),
+        }
+    }
+    let mut frames = Vec::new();
+    // The release, and two more packets, as the last step had them.
+    for act in [&behind[0].act, &scenario.steps[at - 1].act] {
+        frames.extend(player.act(act.as_ref().unwrap(), 0).unwrap());
+    }
+    let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+    let processed = bench.process(&frames).packets.into_iter();
+    let sent = processed.filter(|one| matches!(one.verdict, Verdict::Output(_)));
+    let sent: Vec<_> = sent.map(|one| one.bytes).collect();
+    let emitted = bench.emit(32, false).0.into_iter().map(|one| one.bytes);
+    let left = sent.into_iter().chain(emitted);
+    assert_eq!(numbers(left), [8, 9, 10, 11, 12]);
 }
 
 /// The catalogue of `docs/reference/upf.md` names what is there, and no scenario is left out of it.

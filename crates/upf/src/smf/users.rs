@@ -3,11 +3,24 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::scenario::{Expect, Flag, Leaving, Packets};
+use super::way::Way;
 use super::{Known, Player, quic, tcp, wire};
+use crate::advertisement::solicited;
+use crate::headers::Tunnel;
 use crate::reassembly::Part;
 
 /// The link-local address of a UE that has no prefix yet.
 const NEW_UE: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x99);
+
+/// The tunnel into which packets are sent.
+fn teid_of(packets: &Packets, known: &Result<Known, String>) -> Result<u32, String> {
+    match (packets.teid, known) {
+        (Some(teid), _) => Ok(teid),
+        (None, Ok(known)) if packets.upf.is_some() => Ok(known.n9_teid),
+        (None, Ok(known)) => Ok(known.teid),
+        (None, Err(what)) => Err(what.clone()),
+    }
+}
 
 /// The UE's address in its prefix.
 fn in_prefix(prefix: Ipv6Addr) -> IpAddr {
@@ -41,18 +54,14 @@ impl Player {
 
     pub(super) fn uplink(&mut self, packets: &Packets) -> Result<Vec<Vec<u8>>, String> {
         let known = self.known(packets.session);
-        let teid = match (packets.teid, &known) {
-            (Some(teid), _) => teid,
-            (None, Ok(known)) => known.teid,
-            (None, Err(what)) => return Err(what.clone()),
-        };
+        let tunnel = Tunnel::uplink(teid_of(packets, &known)?, packets.qfi);
         let (ue, host) = self.ends(packets, known.ok())?;
         let host = packets.peer.unwrap_or(host);
         let frames = (0..packets.count).map(|_| {
             self.number += 1;
             let users = self.users((ue, wire::UE_PORT), (host, packets.port), packets);
             let tunnelled = users.iter().flat_map(|user| {
-                let frame = wire::tunnelled(&self.scenario, teid, packets.qfi, user);
+                let frame = wire::in_tunnel(&self.scenario, packets.upf, &tunnel, user);
                 let outside = wire::in_parts(&frame[14..], packets.cut_outside, self.number);
                 let kept = outside.len() - packets.lose.min(outside.len());
                 outside
@@ -98,15 +107,25 @@ impl Player {
     }
 
     pub(super) fn downlink(&mut self, packets: &Packets) -> Result<Vec<Vec<u8>>, String> {
-        let (ue, host) = self.ends(packets, self.known(packets.session).ok())?;
+        let known = self.known(packets.session);
+        let tunnel = match packets.upf {
+            None => None,
+            Some(_) => {
+                let teid = teid_of(packets, &known)?;
+                let Packets { qfi, rqi, ppi, .. } = *packets;
+                Some(Tunnel::downlink(teid, qfi, rqi, ppi))
+            }
+        };
+        let (ue, host) = self.ends(packets, known.ok())?;
         let frames = (0..packets.count).map(|_| {
             self.number += 1;
             let users = self.users((host, packets.port), (ue, wire::UE_PORT), packets);
-            let is_frame = packets.frame.is_some();
-            users.into_iter().map(move |user| match is_frame {
-                true => user,
-                false => wire::framed(&user),
-            })
+            let send = |user: Vec<u8>| match &tunnel {
+                Some(tunnel) => wire::in_tunnel(&self.scenario, packets.upf, tunnel, &user),
+                None if packets.frame.is_some() => user,
+                None => wire::framed(&user),
+            };
+            users.into_iter().map(send).collect::<Vec<_>>()
         });
         Ok(frames.flatten().collect())
     }
@@ -141,14 +160,19 @@ impl Player {
     }
 
     /// A packet that reached a user, out of a tunnel or plainly.
-    pub(super) fn user_packet(
-        &mut self,
-        packet: &[u8],
-        teid: Option<u32>,
-        qfi: Option<u8>,
-    ) -> Result<(), String> {
-        if let Some((prefix, mtu)) = wire::advertised(packet) {
-            return self.advertised(prefix, mtu, teid);
+    pub(super) fn user_packet(&mut self, packet: &[u8], way: Way) -> Result<(), String> {
+        let teid = way.teid;
+        if let Some((prefixes, mtu)) = wire::advertised(packet) {
+            return self.advertised(&prefixes, mtu, teid);
+        }
+        if solicited(packet).is_some() {
+            let is_it = |one: &Expect| match one {
+                Expect::Solicitation { teid, upf } => {
+                    (way.teid, way.upf) == (Some(*teid), Some(*upf))
+                }
+                _ => false,
+            };
+            return self.expect(is_it, "a Router Solicitation").map(drop);
         }
         if let Some(browsed) = self.browsed(packet) {
             return browsed;
@@ -170,15 +194,12 @@ impl Player {
         let number = wire::number(packet).ok_or("a user's packet that nobody sent")?;
         let of_tunnel = |one: &Expect| match one {
             Expect::Packets(leaving) => {
-                leaving.teid == teid
-                    && (leaving.qfi.is_none() || leaving.qfi == qfi)
-                    && leaving.first.is_none_or(|first| first == number)
+                way.fits(leaving) && leaving.first.is_none_or(|first| first == number)
             }
             _ => false,
         };
         let at = self.expected.iter().position(of_tunnel);
-        let what = format!("packet {number}, TEID {teid:?}, QFI {qfi:?}");
-        let at = at.ok_or_else(|| format!("nobody expected {what}"))?;
+        let at = at.ok_or_else(|| format!("nobody expected packet {number} by {way:?}"))?;
         if let Some(Expect::Packets(Leaving { count, first, .. })) = self.expected.get_mut(at) {
             *count = count.saturating_sub(1);
             *first = first.map(|first| first + 1);
@@ -189,17 +210,26 @@ impl Player {
         Ok(())
     }
 
-    fn advertised(&mut self, prefix: Ipv6Addr, mtu: u32, teid: Option<u32>) -> Result<(), String> {
+    fn advertised(
+        &mut self,
+        found: &[Ipv6Addr],
+        mtu: u32,
+        teid: Option<u32>,
+    ) -> Result<(), String> {
         let known = self.about.and_then(|session| self.known(session).ok());
-        let own = known.and_then(|known| known.prefix);
+        let own: Vec<Ipv6Addr> = known.and_then(|known| known.prefix).into_iter().collect();
         let is_it = |one: &Expect| match one {
             Expect::Advertisement {
                 teid: of,
                 mtu: wanted,
-            } => teid == Some(*of) && mtu == *wanted && own == Some(prefix),
+                prefixes,
+            } => {
+                let prefixes = if prefixes.is_empty() { &own } else { prefixes };
+                teid == Some(*of) && mtu == *wanted && found == prefixes.as_slice()
+            }
             _ => false,
         };
-        let what = format!("an advertisement of {prefix}, MTU {mtu}, TEID {teid:?}");
+        let what = format!("an advertisement of {found:?}, MTU {mtu}, TEID {teid:?}");
         self.expect(is_it, &what).map(drop)
     }
 }

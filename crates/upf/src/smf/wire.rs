@@ -166,8 +166,8 @@ pub(crate) fn solicitation(src: Ipv6Addr, hop_limit: u8) -> Vec<u8> {
     packet
 }
 
-/// Prefix and MTU of a Router Advertisement.
-pub(super) fn advertised(packet: &[u8]) -> Option<(Ipv6Addr, u32)> {
+/// Prefixes and MTU of a Router Advertisement.
+pub(super) fn advertised(packet: &[u8]) -> Option<(Vec<Ipv6Addr>, u32)> {
     let view = ipv6::View::parse(packet).ok()?;
     let is_icmp = view.next_header() == Protocol::ICMPV6 && view.hop_limit() == 255;
     let message = icmpv6::View::parse(view.payload())
@@ -176,11 +176,14 @@ pub(super) fn advertised(packet: &[u8]) -> Option<(Ipv6Addr, u32)> {
     let is_it = message.message_type() == icmpv6::Type::ROUTER_ADVERTISEMENT
         && message.checksum_is_valid(&view.addresses());
     let mut options = view.payload().get(16..).filter(|_| is_it)?;
-    let (mut prefix, mut mtu) = (None, None);
+    let (mut prefixes, mut mtu) = (Vec::new(), None);
     while let [kind, len, ..] = *options {
         let (option, rest) = options.split_at_checked(usize::from(len) * 8)?;
         match kind {
-            3 => prefix = option.get(16..32)?.try_into().ok().map(u128::from_be_bytes),
+            3 => {
+                let prefix: [u8; 16] = option.get(16..32)?.try_into().ok()?;
+                prefixes.push(Ipv6Addr::from(prefix));
+            }
             5 => mtu = option.get(4..8)?.try_into().ok().map(u32::from_be_bytes),
             _ => {}
         }
@@ -189,7 +192,7 @@ pub(super) fn advertised(packet: &[u8]) -> Option<(Ipv6Addr, u32)> {
             return None;
         }
     }
-    Some((Ipv6Addr::from_bits(prefix?), mtu?))
+    Some((prefixes, mtu?))
 }
 
 /// Bytes that are no packet of IP, and begin with their number.
@@ -247,36 +250,51 @@ pub(super) fn framed(packet: &[u8]) -> Vec<u8> {
 
 /// A user's packet in a tunnel from the gNB.
 pub(super) fn tunnelled(scenario: &Scenario, teid: u32, qfi: Option<u8>, packet: &[u8]) -> Vec<u8> {
-    let tunnel = Tunnel::uplink(teid, qfi);
+    in_tunnel(scenario, None, &Tunnel::uplink(teid, qfi), packet)
+}
+
+/// A user's packet in a tunnel from another UPF, or from the gNB.
+pub(super) fn in_tunnel(
+    scenario: &Scenario,
+    upf: Option<IpAddr>,
+    tunnel: &Tunnel,
+    packet: &[u8],
+) -> Vec<u8> {
     let mut message = vec![0; tunnel.len()];
     tunnel.emit(&mut message, MessageType::G_PDU, packet.len());
     message.extend_from_slice(packet);
-    to_n3(scenario, &message)
+    to_upf(scenario, upf, &message)
+}
+
+/// An end marker of another UPF.
+pub(super) fn end_marker(scenario: &Scenario, upf: IpAddr, teid: u32) -> Vec<u8> {
+    let header = gtpu::Header::new(MessageType::END_MARKER, teid, None);
+    to_upf(scenario, Some(upf), &crate::tunnel::written(header, &[]))
 }
 
 /// An Echo Request of the gNB.
 pub(super) fn echo(scenario: &Scenario) -> Vec<u8> {
     let header = gtpu::Header::new(MessageType::ECHO_REQUEST, 0, Some(1));
-    to_n3(scenario, &crate::tunnel::written(header, &[]))
+    to_upf(scenario, None, &crate::tunnel::written(header, &[]))
 }
 
-/// The gNB's answer to an Echo Request with this number.
-pub(super) fn echo_response(scenario: &Scenario, sequence: u16) -> Vec<u8> {
+/// The gNB's answer to an Echo Request with this number, or that of another UPF.
+pub(super) fn echo_response(scenario: &Scenario, upf: Option<IpAddr>, sequence: u16) -> Vec<u8> {
     let header = gtpu::Header::new(MessageType::ECHO_RESPONSE, 0, Some(sequence));
-    to_n3(
-        scenario,
-        &crate::tunnel::written(header, &[Element::Recovery(0)]),
-    )
+    let bytes = crate::tunnel::written(header, &[Element::Recovery(0)]);
+    to_upf(scenario, upf, &bytes)
 }
 
 /// An Error Indication of the gNB about a tunnel of its own.
 pub(super) fn error_indication(scenario: &Scenario, teid: u32) -> Vec<u8> {
     let elements = [Element::TeidDataI(teid), Element::PeerAddress(scenario.ran)];
     let header = gtpu::Header::new(MessageType::ERROR_INDICATION, 0, Some(1));
-    to_n3(scenario, &crate::tunnel::written(header, &elements))
+    to_upf(scenario, None, &crate::tunnel::written(header, &elements))
 }
 
-fn to_n3(scenario: &Scenario, message: &[u8]) -> Vec<u8> {
-    let from = (scenario.ran, gtpu::PORT);
-    datagram(from, (scenario.n3, gtpu::PORT), message)
+/// A message of GTP-U to the UPF: from another one by N9, or from the gNB by N3.
+fn to_upf(scenario: &Scenario, upf: Option<IpAddr>, message: &[u8]) -> Vec<u8> {
+    let n9 = scenario.n9.unwrap_or(scenario.n3);
+    let (from, to) = upf.map_or((scenario.ran, scenario.n3), |upf| (upf, n9));
+    datagram((from, gtpu::PORT), (to, gtpu::PORT), message)
 }

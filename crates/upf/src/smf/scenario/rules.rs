@@ -2,7 +2,7 @@
 //!
 //! Part of a scenario; `requests` writes them as IEs.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::Deserialize;
 
@@ -109,6 +109,9 @@ pub struct PdrRule {
     pub choose_teid: bool,
     /// F-TEID: this one.
     pub teid: Option<u32>,
+    /// F-TEID: of N9; what the UPF chooses for N3 is another one.
+    #[serde(default)]
+    pub n9: bool,
     /// UE IP Address: the UPF chooses an IPv4 address.
     #[serde(default)]
     pub choose_ue: bool,
@@ -140,6 +143,9 @@ pub struct PdrRule {
     pub flow_label: Option<u32>,
     /// Outer Header Removal Description.
     pub removal: Option<u8>,
+    /// GTP-U Extension Header Deletion: the PDU session container.
+    #[serde(default)]
+    pub deletes_container: bool,
     /// FAR ID.
     pub far: Option<u32>,
     /// QER IDs.
@@ -224,6 +230,10 @@ pub struct FarRule {
     pub network_instance: Option<String>,
     /// Outer Header Creation: GTP-U/UDP/IP to the gNB with this TEID.
     pub teid: Option<u32>,
+    /// Outer Header Creation: to this UPF, not to the gNB.
+    pub upf: Option<IpAddr>,
+    /// Transport Level Marking: ToS or Traffic Class, and its mask.
+    pub marking: Option<[u8; 2]>,
     /// Outer Header Creation: UDP/IP to this port of the host.
     pub udp: Option<u16>,
     /// Outer Header Creation: that of this address, not of the host's.
@@ -278,6 +288,10 @@ pub struct QerRule {
     pub tells_rate: bool,
     /// QFI.
     pub qfi: Option<u8>,
+    /// RQI.
+    pub rqi: Option<bool>,
+    /// Paging Policy Indicator.
+    pub ppi: Option<u8>,
 }
 
 /// Packet Rate Status.
