@@ -94,16 +94,6 @@ pub struct SnapshotConfig {
     pub every: Span,
 }
 
-impl SnapshotConfig {
-    /// The file of one shard of so many: both who writes it and who reads it ask here.
-    pub fn file_of(&self, (shard, count): (u16, u16)) -> String {
-        match count {
-            1 => self.file.clone(),
-            _ => format!("{}.{shard}", self.file),
-        }
-    }
-}
-
 /// Where SMFs reach a UPF.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -22,6 +22,7 @@ use catena_flow::efsm::hex;
 use serde_json::{Value, json};
 
 use crate::association::{ASSOCIATION_COUNT, Association};
+use crate::config::SnapshotConfig;
 use crate::model::Session;
 use crate::rules::{Head, PacketRate, Usage};
 use crate::settings::Settings;
@@ -245,6 +246,16 @@ pub fn restore(
         store.remember();
     }
     (store.into_memory(), restored.map(Some))
+}
+
+impl SnapshotConfig {
+    /// The file of one shard of so many: both who writes it and who reads it ask here.
+    pub fn file_of(&self, (shard, count): (u16, u16)) -> String {
+        match count {
+            1 => self.file.clone(),
+            _ => format!("{}.{shard}", self.file),
+        }
+    }
 }
 
 #[cfg(test)]
