@@ -21,6 +21,7 @@ use catena_measure::study::{Measured as Kept, Record, Study, Unit};
 
 use super::bench::{Bench, Measured};
 use super::environment;
+use super::probing::measured_ns;
 use crate::commands::Failure;
 use crate::registry::registry;
 
@@ -238,7 +239,9 @@ impl<'a> Laboratory<'a> {
         Ok(
             match bench.try_measure(&mut device, &profile, &offer, &title) {
                 Ok(Measured::Valid(outcome)) => {
-                    record.blame = device.take_probe_report().and_then(blame);
+                    let measured_ns = measured_ns(&outcome);
+                    let report = device.take_probe_report();
+                    record.blame = report.and_then(|report| blame(report, measured_ns));
                     if is_probed {
                         let load = offer.load_pps;
                         record.probe_tax =
@@ -278,11 +281,16 @@ fn probes(offer: &Offer) -> ProbeSettings {
     }
 }
 
-/// The table of the way that leads through the device, by kind of component.
-fn blame(report: ProbeReport) -> Option<Blame> {
+/// The table of the way that leads through the device, by kind of component, held against the
+/// latency that was measured in the same trial.
+fn blame(report: ProbeReport, measured_ns: Option<f64>) -> Option<Blame> {
     let mut paths = report.paths.into_iter();
     let is_device = |path: &PathReport| path.nodes.iter().any(|node| node == "nf1");
-    paths.find(is_device).map(|path| path.by_kind)
+    let blame = paths.find(is_device)?.by_kind;
+    Some(match measured_ns {
+        Some(measured_ns) => blame.against(measured_ns),
+        None => blame,
+    })
 }
 
 /// Where P and C states of the machine below `root` are noted.

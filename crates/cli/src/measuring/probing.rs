@@ -36,12 +36,7 @@ impl Probing {
     /// Takes what was found in the trial that has just ended, and holds it against the latency that
     /// was measured in it.
     pub(crate) fn take(&mut self, device: &mut Device, outcome: &TrialOutcome) {
-        let samples = outcome.samples();
-        let delays: Vec<_> = samples
-            .iter()
-            .map(|sample| sample.delay_from_sent_ns() as f64)
-            .collect();
-        let measured_ns = mean(&delays);
+        let measured_ns = measured_ns(outcome);
         self.reports
             .extend(device.take_probe_report().map(|mut report| {
                 if let (Some(path), Some(measured_ns)) = (report.paths.first_mut(), measured_ns) {
@@ -101,4 +96,13 @@ impl Probing {
         }
         bench.output.write_probes(&self.reports)
     }
+}
+
+/// The mean latency of a trial as its tester measured it, apart from the probes.
+pub(crate) fn measured_ns(outcome: &TrialOutcome) -> Option<f64> {
+    let samples = outcome.samples();
+    let delays = samples
+        .iter()
+        .map(|sample| sample.delay_from_sent_ns() as f64);
+    mean(&delays.collect::<Vec<_>>())
 }
