@@ -43,6 +43,7 @@ pub mod icmp;
 mod limiter;
 mod load;
 pub mod model;
+pub mod monitoring;
 pub mod mss;
 pub mod nf;
 pub mod node;
