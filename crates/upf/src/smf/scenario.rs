@@ -8,8 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use catena_engine::units::Span;
 use serde::Deserialize;
 
+mod monitoring;
 mod rules;
 
+pub use monitoring::{AnswerRule, DelayReport, DelaysRule, FlowRule, Measured, SrrRule, When};
 pub use rules::{
     Action, BarRule, CopyRule, EndpointRule, FarRule, FrameRule, PacketRateRule, PdrRule, QerRule,
     RateStatusRule, Rules, Side, UrrRule,
@@ -175,6 +177,8 @@ pub struct Packets {
     pub lose: usize,
     /// QFI in the PDU session container.
     pub qfi: Option<u8>,
+    /// Their container answers the last marked packet that came.
+    pub answers: Option<AnswerRule>,
     /// They are TCP segments, with a number in each.
     #[serde(default)]
     pub tcp: bool,
@@ -293,6 +297,9 @@ pub struct Answer {
     /// Its reports of packet rates.
     #[serde(default)]
     pub rates: Vec<RateStatus>,
+    /// Its QoS Monitoring Reports.
+    #[serde(default)]
+    pub monitoring: Vec<DelayReport>,
     /// The metric of its Load Control Information.
     pub load: Option<u8>,
 }
@@ -327,6 +334,9 @@ pub struct Report {
     /// Its usage reports.
     #[serde(default)]
     pub usage: Vec<UsageReport>,
+    /// Its QoS Monitoring Reports.
+    #[serde(default)]
+    pub monitoring: Vec<DelayReport>,
 }
 
 /// A usage report; what is left out is not compared.
@@ -364,6 +374,8 @@ pub struct Leaving {
     pub qfi: Option<u8>,
     /// Numbers that the sender gave them, the first one; they count on from it.
     pub first: Option<u32>,
+    /// How many of them are marked with the time at which they left.
+    pub marked: Option<u32>,
 }
 
 impl Scenario {

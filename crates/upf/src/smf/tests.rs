@@ -64,6 +64,7 @@ fn what_is_held_outlives_an_apply() {
         "traffic-endpoints",
         "unstructured",
         "ethernet",
+        "qos-monitoring",
     ] {
         let mut simulation = Simulation::new(Scenario::parse(&text(name)).unwrap()).unwrap();
         simulation.replace("buffered", json!(5000));
@@ -118,6 +119,9 @@ fn a_wrong_expectation_is_found_out() {
         ),
         ("load", "load: 75", "load: 50", "a load of Some(75)"),
         ("pool", "cause: 79", "cause: 75", "cause 79 instead of 75"),
+        ("qos-monitoring", "marked: 1", "marked: 0", "is marked"),
+        ("qos-monitoring", "marked: 0", "marked: 1", "too few are"),
+        ("qos-monitoring", "dl: 7, ul", "dl: 6, ul", "instead of"),
     ] {
         let text = text(name);
         assert!(text.contains(right), "{name}");
@@ -167,6 +171,8 @@ fn what_was_dropped_has_a_named_reason() {
     );
     assert_eq!(drops("duplicate", "copies_unsent"), 0);
     assert_eq!(drops("applications", "far_drop"), 1);
+    assert_eq!(drops("qos-monitoring", "malformed_packet"), 0);
+    assert_eq!(drops("qos-monitoring", "reports"), 4);
 }
 
 /// The catalogue of `docs/reference/upf.md` names what is there, and no scenario is left out of it.

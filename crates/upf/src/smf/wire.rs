@@ -246,8 +246,7 @@ pub(super) fn framed(packet: &[u8]) -> Vec<u8> {
 }
 
 /// A user's packet in a tunnel from the gNB.
-pub(super) fn tunnelled(scenario: &Scenario, teid: u32, qfi: Option<u8>, packet: &[u8]) -> Vec<u8> {
-    let tunnel = Tunnel::uplink(teid, qfi);
+pub(super) fn tunnelled(scenario: &Scenario, tunnel: &Tunnel, packet: &[u8]) -> Vec<u8> {
     let mut message = vec![0; tunnel.len()];
     tunnel.emit(&mut message, MessageType::G_PDU, packet.len());
     message.extend_from_slice(packet);
