@@ -1,6 +1,6 @@
 //! QoS monitoring in scenario files: what the SMF asks for, what the gNB says, what is reported.
 //!
-//! Part of a scenario; [`monitoring`](super::super) of the scripted SMF writes and compares it.
+//! Part of a scenario; `monitoring` of the scripted SMF writes and compares it.
 
 use catena_engine::units::Span;
 use serde::Deserialize;
