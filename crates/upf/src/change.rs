@@ -14,6 +14,7 @@ use crate::draft::Draft;
 use crate::endpoint;
 use crate::ethernet::{self, filter};
 use crate::model::{Detection, Fault, Session};
+use crate::monitoring;
 use crate::pdi::is_chosen;
 use crate::rates;
 use crate::redirect;
@@ -45,9 +46,6 @@ const UNSUPPORTED: &[IeType] = &[
     IeType::CREATE_MAR,
     IeType::UPDATE_MAR,
     IeType::REMOVE_MAR,
-    IeType::CREATE_SRR,
-    IeType::UPDATE_SRR,
-    IeType::REMOVE_SRR,
     IeType::CREATE_BRIDGE_INFO_FOR_TSC,
     IeType::PROVIDE_ATSSS_CONTROL_INFORMATION,
     IeType::PROVIDE_RDS_CONFIGURATION_INFORMATION,
@@ -162,7 +160,7 @@ fn remove(
         let fault = Fault::of_rule(FailedRuleId::Bar(id), IeType::BAR_ID);
         take(&mut session.bars, |one| one.id == id.0).ok_or(fault)?;
     }
-    Ok(())
+    monitoring::remove(ies, session)
 }
 
 fn take<T>(rules: &mut Vec<T>, is_it: impl Fn(&T) -> bool) -> Option<T> {
@@ -226,7 +224,7 @@ fn update(
         let one = session.bars.iter_mut().find(|one| one.id == id.0);
         request::bar(&group, one.ok_or(fault)?)?;
     }
-    Ok(())
+    monitoring::update(ies, session, draft.now_ns)
 }
 
 fn create(
@@ -291,7 +289,7 @@ fn create(
             effects.created.push(id);
         }
     }
-    Ok(())
+    monitoring::create(ies, session, draft.now_ns)
 }
 
 fn is_new(is_new: bool, fault: Fault) -> Result<(), Fault> {

@@ -62,6 +62,26 @@ impl Departure<'_> {
             datagram.header_len() + tunnel.as_ref().map_or(0, Tunnel::len)
         })
     }
+
+    /// Puts the time at which it leaves in front of a downlink packet; false, and nothing, if it
+    /// has no place for it, or would be too long.
+    pub(crate) fn stamp(&mut self, packet: &Packet, found: &Found, time: u64) -> bool {
+        let Some((datagram, Some(tunnel))) = &self.around else {
+            return false;
+        };
+        let Some(stamped) = tunnel.stamped(time) else {
+            return false;
+        };
+        let around = Some((*datagram, Some(stamped)));
+        let headers = Self::header_len(around.as_ref());
+        let fits = matches!(self.decision, Decision::Send(_))
+            && headers - ETHERNET + found.inner.len <= self.exit.out.mtu
+            && headers <= packet.headroom() + found.at;
+        if fits {
+            self.around = around;
+        }
+        fits
+    }
 }
 
 /// What is around the tunnel that a FAR wants: between these ends, marked as it says.

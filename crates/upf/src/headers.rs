@@ -15,8 +15,8 @@ use catena_wire::{ipv4, ipv6, udp};
 use crate::sdf::Inner;
 
 /// Most bytes that are put in front of a user's packet: Ethernet, IPv6, UDP, GTP-U with its
-/// optional fields and a PDU session container.
-pub const HEADROOM: u8 = 14 + 40 + 8 + 12 + 8;
+/// optional fields and a PDU session container, which may have a time.
+pub const HEADROOM: u8 = 14 + 40 + 8 + 12 + 16;
 
 fn word(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
@@ -281,6 +281,16 @@ impl Tunnel {
             teid,
             container: qfi.map(frame),
         }
+    }
+
+    /// This tunnel with the time at which its packet leaves; none if no downlink container is
+    /// there to have it.
+    pub(crate) fn stamped(mut self, time: u64) -> Option<Self> {
+        let Some(PduSession::Downlink(frame)) = &mut self.container else {
+            return None;
+        };
+        frame.sending_time = Some(time);
+        Some(self)
     }
 
     /// Length in bytes.

@@ -44,6 +44,7 @@ mod limiter;
 mod load;
 mod marking;
 pub mod model;
+pub mod monitoring;
 pub mod mss;
 pub mod nf;
 pub mod node;

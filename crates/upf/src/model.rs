@@ -3,6 +3,7 @@
 //! ```text
 //! | head | PDRs by precedence | FARs | QERs | URRs | BARs |
 //!     | filters | framed routes | copies | redirections | Traffic Endpoints | Ethernet filters |
+//!     | monitors |
 //! ```
 //!
 //! Between N4 and the data path. [`Session`] is read from an image and written to one;
@@ -16,6 +17,7 @@ use catena_wire::pfcp::value::{FarId, PdrId};
 use catena_wire::pfcp::{Cause, IeType, Refusal};
 
 use crate::frame::FrameFilter;
+use crate::monitoring::monitor::{MONITORS_MAX, Monitor};
 use crate::routes::Route;
 use crate::rules::{Bar, Copied, Endpoint, Far, Head, NONE, Pdr, Qer, Redirection, Urr};
 use crate::sdf::Filter;
@@ -102,6 +104,8 @@ pub struct Session {
     pub redirections: Vec<Redirection>,
     /// Traffic Endpoints.
     pub endpoints: Vec<Ending>,
+    /// QoS flows that are monitored, each by a session reporting rule.
+    pub monitors: Vec<Monitor>,
 }
 
 /// What was found before a packet is handled: a key, and where it leads to.
@@ -188,6 +192,7 @@ impl Session {
             copies: Vec::new(),
             redirections: Vec::new(),
             endpoints: Vec::new(),
+            monitors: Vec::new(),
         }
     }
 
@@ -219,6 +224,7 @@ impl Session {
                 IeType::CREATE_TRAFFIC_ENDPOINT,
                 RULE_COUNT_MAX,
             ),
+            (self.monitors.len(), IeType::CREATE_SRR, MONITORS_MAX),
         ];
         if let Some((_, ie_type, _)) = most.iter().find(|(count, _, most)| count > most) {
             return Err(Cause::NO_RESOURCES_AVAILABLE.because_of(*ie_type).into());
@@ -265,6 +271,7 @@ impl Session {
             self.redirections.len(),
             self.endpoints.len(),
             self.frames().count(),
+            self.monitors.len(),
         ]
         .map(|count| u8::try_from(count).unwrap_or(u8::MAX));
         Ok(())
@@ -376,6 +383,7 @@ impl Session {
         let endpoints = self.endpoints.iter().map(|one| &one.endpoint);
         write_all(&mut bytes[at.endpoints..], endpoints);
         write_all(&mut bytes[at.frames..], self.frames());
+        write_all(&mut bytes[at.monitors..], &self.monitors);
     }
 
     /// Reads an image. None of memory that is none.
@@ -397,6 +405,7 @@ impl Session {
             redirections,
             endpoints,
             frames,
+            monitors,
         ] = head.counts;
         let filters: Vec<Filter> = read_all(&bytes[at.filters..], filters);
         let routes: Vec<Route> = read_all(&bytes[at.routes..], routes);
@@ -435,6 +444,7 @@ impl Session {
             bars: read_all(&bytes[at.bars..], bars),
             copies: read_all(&bytes[at.copies..], copies),
             redirections: read_all(&bytes[at.redirections..], redirections),
+            monitors: read_all(&bytes[at.monitors..], monitors),
             head,
         })
     }

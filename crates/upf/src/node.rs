@@ -43,6 +43,7 @@ pub fn features() -> UpFunctionFeatures {
         | UpFunctionFeatures::MPAS
         | UpFunctionFeatures::CIOT
         | UpFunctionFeatures::TREU
+        | UpFunctionFeatures::QFQM
 }
 
 /// Writes a message.

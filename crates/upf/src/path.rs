@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use catena_engine::packet::Packet;
+use catena_wire::gtpu::pdu_session::PduSession;
 use catena_wire::gtpu::{self, ExtensionType, MessageType, Role};
 use catena_wire::pfcp::PORT as PFCP_PORT;
 
@@ -28,6 +29,7 @@ use crate::headers::{self, Outer};
 use crate::icmp::Long;
 use crate::marking::{Marking, UNMARKED, marking_of};
 use crate::model::{Image, Key};
+use crate::monitoring;
 use crate::redirect;
 use crate::settings::{Exit, Settings};
 use crate::trace::Fitting;
@@ -347,6 +349,15 @@ impl Upf {
             self.error_indication(teid, peer, signals, now_ns);
             return Err(Decision::Drop(Why::UnknownTeid));
         };
+        if let Some(PduSession::Uplink(frame)) = &container
+            && frame.times.is_some()
+        {
+            self.hear_delays(slot, frame, now_ns);
+            // Where no packet of the UE's comes for long, an answer comes alone.
+            if view.payload().is_empty() {
+                return Err(Decision::Consumed);
+            }
+        }
         let inner = self.inner_of(slot, view.payload());
         let (inner, is_opaque) = inner.ok_or(Decision::Drop(Why::Malformed))?;
         Ok(Found {
@@ -444,7 +455,7 @@ impl Upf {
         }
         let ident = self.ident;
         self.ident = self.ident.wrapping_add(1);
-        let departure = match &ruled {
+        let mut departure = match &ruled {
             Ok(ruled) if !ruled.is_redirected => {
                 let exit = self.settings.exit(ruled.source, &ruled.far, ident);
                 let all = (&mut image, &mut triggers);
@@ -453,6 +464,12 @@ impl Upf {
             }
             _ => None,
         };
+        if image.monitor_count() > 0
+            && let (Ok(ruled), Some(Ok(departure))) = (&ruled, &mut departure)
+        {
+            let now = (self.clock, now_ns);
+            monitoring::mark(&mut image, (packet, found), ruled, departure, now);
+        }
         if let Some(far_id) = triggers.copied_by {
             let copied = (found.user(packet.bytes()), found.came.0);
             let counts = copies::send(

@@ -103,7 +103,7 @@ fn cp_address(head: &Head) -> Option<IpAddr> {
 impl Upf {
     /// Sends a Session Report Request; false if there is nobody to send it to, or no room, which is
     /// for the caller to count.
-    fn report_request(
+    pub(crate) fn report_request(
         &mut self,
         slot: u32,
         kind: ReportType,
@@ -176,7 +176,7 @@ impl Upf {
     }
 
     /// Whether another request about the session in a slot may be outstanding.
-    fn has_room_for(&self, slot: u32) -> bool {
+    pub(crate) fn has_room_for(&self, slot: u32) -> bool {
         let seid = self.store.head(slot).seid;
         self.transactions.has_room_for(seid)
     }
@@ -421,6 +421,7 @@ impl Upf {
         if idle {
             self.report_inactivity(slot, now_ns);
         }
+        self.wake_monitors(slot, now_ns);
         self.arm(slot, now_ns);
     }
 
@@ -501,7 +502,9 @@ impl Upf {
         });
         let urrs = (0..image.urr_count()).filter_map(|place| image.urr(place));
         let due = urrs.filter_map(|urr| urr.next_ns(now_ns, clock));
-        let at_ns = due.chain(idle_ns).min();
+        let monitors = (0..image.monitor_count()).filter_map(|place| image.monitor(place));
+        let monitors = monitors.filter_map(|one| one.next_ns(now_ns));
+        let at_ns = due.chain(monitors).chain(idle_ns).min();
         self.timers.set(slot, at_ns, now_ns);
     }
 

@@ -18,7 +18,7 @@ pub const NONE: u8 = u8::MAX;
 /// Beside an Outer Header Removal Description: the PDU session container goes too.
 pub const DELETES_CONTAINER: u8 = 0x80;
 /// Kinds of records of a session.
-pub const KINDS: usize = 11;
+pub const KINDS: usize = 12;
 /// Most QERs of a PDR.
 pub const QERS_MAX: usize = 8;
 /// Longest location that requests are redirected to, in bytes.
@@ -34,7 +34,7 @@ stored! {
         /// The UP function's SEID; 0 in a slot that nobody uses.
         pub seid: u64,
         /// How many PDRs, FARs, QERs, URRs, BARs, filters, framed routes, copies, redirections,
-        /// Traffic Endpoints and Ethernet packet filters follow, in this order.
+        /// Traffic Endpoints, Ethernet packet filters and monitors follow, in this order.
         pub counts: [u8; KINDS],
         /// Whether a PDR wants to know a packet's application.
         pub looks_inside: bool,

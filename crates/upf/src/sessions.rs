@@ -15,6 +15,7 @@ use crate::change::{self, Effects};
 use crate::draft::Draft;
 use crate::load::Told;
 use crate::model::{Detection, Ending, Fault, Key, Session};
+use crate::monitoring;
 use crate::node::{full, message};
 use crate::paths;
 use crate::ranges::Refused;
@@ -385,6 +386,7 @@ impl Upf {
             let group = IeType::PACKET_RATE_STATUS_REPORT;
             let mut qers = session.qers.iter().filter(|qer| qer.tells_rate);
             qers.try_for_each(|qer| rates::put(writer, group, qer, now_ns, self.clock))?;
+            monitoring::put_released(writer, &session.monitors, now_ns, self.clock)?;
             told.put(writer)
         })
         .map_err(full)?;

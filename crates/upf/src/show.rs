@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::association::{ASSOCIATION_COUNT, shown};
 use crate::held::Account;
 use crate::model::Session;
+use crate::monitoring::monitor::Monitor;
 use crate::routes::Route;
 use crate::rules::NONE;
 use crate::shards::SEID_SHIFT;
@@ -179,6 +180,7 @@ impl Upf {
                 "traffic_endpoint_id": one.endpoint.id, "teid": one.endpoint.teid,
                 "ue_v4": one.endpoint.ue_v4, "ue_v6": one.endpoint.ue_v6,
             })).collect::<Vec<_>>(),
+            "monitors": session.monitors.iter().map(Monitor::shown).collect::<Vec<_>>(),
             "bars": session.bars.iter().map(|bar| bar.id).collect::<Vec<_>>(),
         })
     }

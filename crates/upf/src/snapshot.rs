@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use crate::association::{ASSOCIATION_COUNT, Association};
 use crate::config::SnapshotConfig;
 use crate::model::Session;
+use crate::monitoring;
 use crate::rules::{Head, PacketRate, Usage};
 use crate::settings::Settings;
 use crate::store::{LAYOUT, Memory, Store};
@@ -224,6 +225,7 @@ impl Shift {
             self.rate(&mut qer.ul_packets);
             self.rate(&mut qer.dl_packets);
         }
+        monitoring::shift(session, |at_ns| self.of(at_ns));
     }
 }
 

@@ -26,7 +26,7 @@ mod put_back;
 const LINE: usize = 64;
 
 /// Number of the layout of all that lies in the memory.
-pub const LAYOUT: u64 = 10;
+pub const LAYOUT: u64 = 11;
 
 const PAGE: usize = 4096;
 const MAGIC: u64 = 0x3146_5055_4e54_4143;

@@ -9,6 +9,7 @@ use std::ops::Range;
 use catena_wire::pfcp::value::flags::UsageReportTrigger;
 
 use crate::frame::FrameFilter;
+use crate::monitoring::monitor::Monitor;
 use crate::routes::Route;
 use crate::rules::{Bar, Copied, Endpoint, Far, Head, KINDS, Pdr, Qer, Redirection, Urr, UrrTerms};
 use crate::sdf::Filter;
@@ -38,6 +39,7 @@ pub(crate) struct Offsets {
     pub(super) redirections: usize,
     pub(super) endpoints: usize,
     pub(super) frames: usize,
+    pub(super) monitors: usize,
     pub(super) end: usize,
 }
 
@@ -56,6 +58,7 @@ impl Offsets {
             redirection_count,
             endpoint_count,
             frame_count,
+            monitor_count,
         ] = counts.map(usize::from);
         let pdrs = Head::LEN;
         let fars = pdrs + pdr_count * Pdr::LEN;
@@ -68,6 +71,7 @@ impl Offsets {
         let redirections = copies + copy_count * Copied::LEN;
         let endpoints = redirections + redirection_count * Redirection::LEN;
         let frames = endpoints + endpoint_count * Endpoint::LEN;
+        let monitors = frames + frame_count * FrameFilter::LEN;
         Self {
             pdrs,
             fars,
@@ -80,7 +84,8 @@ impl Offsets {
             redirections,
             endpoints,
             frames,
-            end: frames + frame_count * FrameFilter::LEN,
+            monitors,
+            end: monitors + monitor_count * Monitor::LEN,
         }
     }
 }
@@ -119,6 +124,7 @@ listed! {
     Redirection: 8 redirections;
     Endpoint: 9 endpoints;
     FrameFilter: 10 frames;
+    Monitor: 11 monitors;
 }
 
 /// The records of an image where they lie. Places beyond the counts give none.
@@ -256,6 +262,12 @@ impl<'a> Image<'a> {
         self.counts[3]
     }
 
+    /// How many QoS flows are monitored.
+    #[inline]
+    pub const fn monitor_count(&self) -> u8 {
+        self.counts[Monitor::KIND]
+    }
+
     /// Whether any PDR has filters.
     #[inline]
     pub const fn has_filters(&self) -> bool {
@@ -345,6 +357,12 @@ impl<'a> Image<'a> {
     /// A BAR.
     #[inline]
     pub fn bar(&self, place: u8) -> Option<Bar> {
+        self.get(place)
+    }
+
+    /// A QoS flow that is monitored.
+    #[inline]
+    pub fn monitor(&self, place: u8) -> Option<Monitor> {
         self.get(place)
     }
 

@@ -213,11 +213,24 @@ fn free5gc_1010_an_accepted_update_is_applied() {
 /// What a data path cannot do is not accepted: the scenario of OAI's suite.
 #[test]
 fn oai_14_what_is_not_done_is_not_accepted() {
-    for ie_type in [IeType::CREATE_MAR, IeType::CREATE_SRR] {
+    let of_srr = IeType::ACCESS_AVAILABILITY_CONTROL_INFORMATION;
+    for (ie_type, offending) in [
+        (IeType::CREATE_MAR, IeType::CREATE_MAR),
+        (IeType::CREATE_SRR, of_srr),
+    ] {
         let mut smf = Smf::new();
         let said = smf.establish(nothing, |writer| {
             writer.group(ie_type, |writer| match ie_type {
-                IeType::CREATE_SRR => writer.put(key::SRR_ID, &catena_wire::pfcp::value::SrrId(1)),
+                IeType::CREATE_SRR => {
+                    writer.put(key::SRR_ID, &catena_wire::pfcp::value::SrrId(1))?;
+                    writer.group(of_srr, |writer| {
+                        writer.put_ie(&catena_wire::pfcp::Ie {
+                            ie_type: IeType::REQUESTED_ACCESS_AVAILABILITY_INFORMATION,
+                            enterprise: None,
+                            value: &[1],
+                        })
+                    })
+                }
                 _ => {
                     writer.put(key::MAR_ID, &catena_wire::pfcp::value::MarId(1))?;
                     writer.put(key::STEERING_FUNCTIONALITY, &0)?;
@@ -228,7 +241,7 @@ fn oai_14_what_is_not_done_is_not_accepted() {
                 }
             })
         });
-        assert_eq!(said, (Cause::SERVICE_NOT_SUPPORTED, Some(ie_type), 0));
+        assert_eq!(said, (Cause::SERVICE_NOT_SUPPORTED, Some(offending), 0));
         smf.assert_empty();
     }
 }

@@ -7,7 +7,7 @@ use catena_wire::pfcp::value::flags::{ReportType, UsageReportTrigger};
 use catena_wire::pfcp::{Cause, Full, Group, Header, IeType, MessageType, View, Writer, key};
 
 use super::scenario::{Answer, Expect, RateStatus, Report, UsageReport};
-use super::{Player, RECOVERY, requests};
+use super::{Player, RECOVERY, monitoring, requests};
 use crate::node::message;
 
 impl Player {
@@ -102,6 +102,7 @@ impl Player {
         };
         let reports: Vec<_> = ies.groups(group).collect();
         compare_reports(&reports, &expected.usage)?;
+        monitoring::compare(&ies, &expected.monitoring)?;
         let found = rates(&ies).map_err(wrong)?;
         match found == expected.rates {
             true => Ok(()),
@@ -168,6 +169,7 @@ impl Player {
             ReportType::USAR,
             ReportType::ERIR,
             ReportType::UPIR,
+            ReportType::SESR,
         ];
         let mut named = names.into_iter().filter(|one| kind.contains(*one));
         let name = named
@@ -179,6 +181,7 @@ impl Player {
         let Expect::Report(Report {
             pdr,
             usage,
+            monitoring: expected_delays,
             update_bars,
             ..
         }) = expected
@@ -200,7 +203,8 @@ impl Player {
             }
         }
         let reports: Vec<_> = ies.groups(IeType::USAGE_REPORT_REPORT).collect();
-        compare_reports(&reports, &usage)
+        compare_reports(&reports, &usage)?;
+        monitoring::compare(&ies, &expected_delays)
     }
 }
 

@@ -6,6 +6,7 @@
 //! the scenario with a sentence.
 
 mod answers;
+mod monitoring;
 pub mod port;
 pub(crate) mod quic;
 mod requests;
@@ -82,6 +83,10 @@ pub struct Player {
     sessions: BTreeMap<u64, Known>,
     /// Answers of the SMF to requests of the UPF.
     answers: Vec<Vec<u8>>,
+    /// The time of the last marked packet that came, and when it did.
+    mark: Option<(u64, u64)>,
+    /// Whether the packet at hand is marked.
+    is_marked: bool,
     /// The connection of a browser.
     browser: Option<tcp::Browser>,
     /// Fragments that came from the UPF.
@@ -109,6 +114,8 @@ impl Player {
             last: Vec::new(),
             sessions: BTreeMap::new(),
             answers: Vec::new(),
+            mark: None,
+            is_marked: false,
             browser: None,
             parts: Reassembly::new(PARTS, PATIENCE_NS),
             until_ns: 0,
@@ -330,6 +337,7 @@ impl Player {
     }
 
     fn take_frame(&mut self, frame: &[u8]) {
+        self.is_marked = false;
         if self.failure.is_some() {
             return;
         }
@@ -393,9 +401,11 @@ impl Player {
         let message = view.message_type();
         if message == gtpu::MessageType::G_PDU {
             let container = view.extensions().pdu_session();
+            let container = container.map_err(|error| error.to_string())?;
+            self.note_mark(container);
             let way = Way {
                 teid: Some(view.teid()),
-                container: container.map_err(|error| error.to_string())?,
+                container,
                 ..way
             };
             if Part::of(view.payload(), 0, view.teid()).is_none() {

@@ -24,6 +24,7 @@ use catena_wire::pfcp::value::{
 };
 use catena_wire::pfcp::{Full, IeType, Writer, key};
 
+use super::monitoring;
 use super::scenario::{
     Action, BarRule, EndpointRule, FarRule, FrameRule, PdrRule, QerRule, Rules, Scenario, Side,
     UrrRule,
@@ -164,6 +165,7 @@ pub(super) fn modification(
             writer.put(key::QER_ID, &QerId(*id))
         })?;
     }
+    monitoring::rules(writer, rules)?;
     let inactivity = rules.inactivity.map(Seconds);
     writer.put_some(key::USER_PLANE_INACTIVITY_TIMER, inactivity.as_ref())?;
     if rules.drop_buffered {

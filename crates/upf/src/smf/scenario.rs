@@ -8,8 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use catena_engine::units::Span;
 use serde::Deserialize;
 
+mod monitoring;
 mod rules;
 
+pub use monitoring::{AnswerRule, DelayReport, DelaysRule, FlowRule, Measured, SrrRule, When};
 pub use rules::{
     Action, BarRule, CopyRule, EndpointRule, FarRule, FrameRule, PacketRateRule, PdrRule, QerRule,
     RateStatusRule, Rules, Side, UrrRule,
@@ -199,6 +201,8 @@ pub struct Packets {
     pub ppi: Option<u8>,
     /// They come by N9 from this UPF, whichever way they go.
     pub upf: Option<IpAddr>,
+    /// Their container answers the last marked packet that came.
+    pub answers: Option<AnswerRule>,
     /// They are TCP segments, with a number in each.
     #[serde(default)]
     pub tcp: bool,
@@ -329,6 +333,9 @@ pub struct Answer {
     /// Its reports of packet rates.
     #[serde(default)]
     pub rates: Vec<RateStatus>,
+    /// Its QoS Monitoring Reports.
+    #[serde(default)]
+    pub monitoring: Vec<DelayReport>,
     /// The metric of its Load Control Information.
     pub load: Option<u8>,
 }
@@ -363,6 +370,9 @@ pub struct Report {
     /// Its usage reports.
     #[serde(default)]
     pub usage: Vec<UsageReport>,
+    /// Its QoS Monitoring Reports.
+    #[serde(default)]
+    pub monitoring: Vec<DelayReport>,
 }
 
 /// A usage report; what is left out is not compared.
@@ -410,6 +420,8 @@ pub struct Leaving {
     pub dscp: Option<u8>,
     /// Numbers that the sender gave them, the first one; they count on from it.
     pub first: Option<u32>,
+    /// How many of them are marked with the time at which they left.
+    pub marked: Option<u32>,
 }
 
 impl Scenario {

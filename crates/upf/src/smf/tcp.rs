@@ -12,7 +12,7 @@ use catena_wire::tcp::{self, Flags};
 
 use super::scenario::{Browse, Expect, Flag, Packets};
 use super::{Player, wire};
-use crate::headers::inner;
+use crate::headers::{Tunnel, inner};
 use crate::segment::packet;
 
 /// The first sequence number of a browser's connection.
@@ -130,7 +130,7 @@ impl Player {
 
     fn says(&self, browser: &Browser, numbers: (u32, u32, Flags), data: &[u8]) -> Vec<u8> {
         let packet = segment(browser.ue, browser.host, numbers, data);
-        wire::tunnelled(&self.scenario, browser.teid, None, &packet)
+        wire::tunnelled(&self.scenario, &Tunnel::uplink(browser.teid, None), &packet)
     }
 
     /// Whether a packet that reached a UE is of its browser's connection; what comes of it.

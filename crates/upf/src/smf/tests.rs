@@ -71,6 +71,7 @@ fn what_is_held_outlives_an_apply() {
         "ethernet",
         "home-routed",
         "i-upf",
+        "qos-monitoring",
     ] {
         let mut simulation = Simulation::new(Scenario::parse(&text(name)).unwrap()).unwrap();
         simulation.replace("buffered", json!(5000));
@@ -162,6 +163,9 @@ fn a_wrong_expectation_is_found_out() {
             "message: 254, teid: 0x901",
             "nobody expected",
         ),
+        ("qos-monitoring", "marked: 1", "marked: 0", "is marked"),
+        ("qos-monitoring", "marked: 0", "marked: 1", "too few are"),
+        ("qos-monitoring", "dl: 7, ul", "dl: 6, ul", "instead of"),
     ] {
         let text = text(name);
         assert!(text.contains(right), "{name}");
@@ -220,6 +224,8 @@ fn what_was_dropped_has_a_named_reason() {
     assert_eq!(drops("i-upf", "unknown_teid"), 3);
     assert_eq!(drops("i-upf", "end_markers"), 3);
     assert_eq!(drops("quota-both-ways", "quota_exhausted"), 5);
+    assert_eq!(drops("qos-monitoring", "malformed_packet"), 0);
+    assert_eq!(drops("qos-monitoring", "reports"), 4);
 }
 
 /// The numbers of users' packets in tunnels, in their order.

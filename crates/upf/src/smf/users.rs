@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::scenario::{Expect, Flag, Leaving, Packets};
+use super::scenario::{Expect, Flag, Packets};
 use super::way::Way;
 use super::{Known, Player, quic, tcp, wire};
 use crate::advertisement::solicited;
@@ -54,9 +54,10 @@ impl Player {
 
     pub(super) fn uplink(&mut self, packets: &Packets) -> Result<Vec<Vec<u8>>, String> {
         let known = self.known(packets.session);
-        let tunnel = Tunnel::uplink(teid_of(packets, &known)?, packets.qfi);
+        let teid = teid_of(packets, &known)?;
         let (ue, host) = self.ends(packets, known.ok())?;
         let host = packets.peer.unwrap_or(host);
+        let tunnel = self.uplink_tunnel(teid, packets)?;
         let frames = (0..packets.count).map(|_| {
             self.number += 1;
             let users = self.users((ue, wire::UE_PORT), (host, packets.port), packets);
@@ -79,6 +80,9 @@ impl Player {
         let number = self.number;
         if let Some(frame) = wire::frame(packets, number) {
             return vec![frame];
+        }
+        if packets.answers.is_some_and(|rule| rule.alone) {
+            return vec![Vec::new()];
         }
         if packets.opaque {
             return vec![wire::opaque(packets.bytes, number)];
@@ -135,7 +139,8 @@ impl Player {
         let teid = self.known(session)?.teid;
         self.about = Some(session);
         let packet = wire::solicitation(NEW_UE, 255);
-        Ok(vec![wire::tunnelled(&self.scenario, teid, None, &packet)])
+        let tunnel = Tunnel::uplink(teid, None);
+        Ok(vec![wire::tunnelled(&self.scenario, &tunnel, &packet)])
     }
 
     /// Takes a fragment, which begins at `at` of what came; gives the packet that it makes whole.
@@ -199,15 +204,26 @@ impl Player {
             _ => false,
         };
         let at = self.expected.iter().position(of_tunnel);
-        let at = at.ok_or_else(|| format!("nobody expected packet {number} by {way:?}"))?;
-        if let Some(Expect::Packets(Leaving { count, first, .. })) = self.expected.get_mut(at) {
-            *count = count.saturating_sub(1);
-            *first = first.map(|first| first + 1);
-            if *count == 0 {
-                self.expected.remove(at);
-            }
+        let what = format!("packet {number} by {way:?}");
+        let at = at.ok_or_else(|| format!("nobody expected {what}"))?;
+        let Some(Expect::Packets(leaving)) = self.expected.get_mut(at) else {
+            return Ok(());
+        };
+        leaving.count = leaving.count.saturating_sub(1);
+        leaving.first = leaving.first.map(|first| first + 1);
+        if let Some(marked) = &mut leaving.marked {
+            let left = marked.checked_sub(u32::from(self.is_marked));
+            *marked = left.ok_or_else(|| format!("{what} is marked"))?;
         }
-        Ok(())
+        if leaving.count > 0 {
+            return Ok(());
+        }
+        let lacks_marks = leaving.marked.is_some_and(|left| left > 0);
+        self.expected.remove(at);
+        match lacks_marks {
+            true => Err(format!("{what} is the last one, and too few are marked")),
+            false => Ok(()),
+        }
     }
 
     fn advertised(

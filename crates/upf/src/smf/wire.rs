@@ -249,8 +249,8 @@ pub(super) fn framed(packet: &[u8]) -> Vec<u8> {
 }
 
 /// A user's packet in a tunnel from the gNB.
-pub(super) fn tunnelled(scenario: &Scenario, teid: u32, qfi: Option<u8>, packet: &[u8]) -> Vec<u8> {
-    in_tunnel(scenario, None, &Tunnel::uplink(teid, qfi), packet)
+pub(super) fn tunnelled(scenario: &Scenario, tunnel: &Tunnel, packet: &[u8]) -> Vec<u8> {
+    in_tunnel(scenario, None, tunnel, packet)
 }
 
 /// A user's packet in a tunnel from another UPF, or from the gNB.

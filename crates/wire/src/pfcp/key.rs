@@ -240,6 +240,11 @@ keys! {
     AVERAGING_WINDOW: Milliseconds;
     QER_CONTROL_INDICATIONS: QerControlIndications;
     QER_INDICATIONS: QerIndications;
+    REQUESTED_QOS_MONITORING: RequestedQosMonitoring;
+    REPORTING_FREQUENCY: ReportingFrequency;
+    PACKET_DELAY_THRESHOLDS: PacketDelayThresholds;
+    MINIMUM_WAIT_TIME: Seconds;
+    QOS_MONITORING_MEASUREMENT: QosMonitoringMeasurement;
     // Usage.
     URR_ID: UrrId;
     LINKED_URR_ID: UrrId;

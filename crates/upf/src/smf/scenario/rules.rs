@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::Deserialize;
 
+use super::monitoring::SrrRule;
+
 /// Rules of a request. In a modification a rule whose ID is known is updated.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -71,6 +73,15 @@ pub struct Rules {
     /// Query URR.
     #[serde(default)]
     pub query_urrs: Vec<u32>,
+    /// Create SRR.
+    #[serde(default)]
+    pub srrs: Vec<SrrRule>,
+    /// Update SRR.
+    #[serde(default)]
+    pub update_srrs: Vec<SrrRule>,
+    /// Remove SRR.
+    #[serde(default)]
+    pub remove_srrs: Vec<u8>,
     /// User Plane Inactivity Timer, in seconds.
     pub inactivity: Option<u32>,
     /// PFCPSMReq-Flags: drop buffered packets.

@@ -146,7 +146,9 @@ flag_values!(
     QerControlIndications,
     QerIndications,
     ReportType,
+    ReportingFrequency,
     ReportingTriggers,
+    RequestedQosMonitoring,
     SessionDeletionResponseFlags,
     SessionEstablishmentRequestFlags,
     SessionModificationRequestFlags,
@@ -285,6 +287,21 @@ flags! {
         TMIR = 5/5 "TSC management information report";
         SESR = 5/6 "Session report";
         UISR = 5/7 "UP initiated session request";
+    }
+
+    /// What is measured of a QoS flow (8.2.167).
+    RequestedQosMonitoring(u8, 1, nonzero) {
+        DL = 5/1 "Downlink packet delay";
+        UL = 5/2 "Uplink packet delay";
+        RP = 5/3 "Round trip packet delay";
+        GTPUPM = 5/4 "GTP-U path monitoring";
+    }
+
+    /// When what was measured of a QoS flow is told (8.2.168).
+    ReportingFrequency(u8, 1, nonzero) {
+        EVETT = 5/1 "Event triggered";
+        PERIO = 5/2 "Periodic";
+        SESRL = 5/3 "Session released";
     }
 
     /// What a node report tells (8.2.69).

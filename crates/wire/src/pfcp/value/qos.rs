@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values of QoS enforcement in PFCP information elements: gates, rates, markings.
+//! Values of QoS enforcement and monitoring in PFCP information elements: gates, rates, markings,
+//! packet delays.
 
 use super::address::{bit, flag};
 use super::forwarding::TrafficClass;
@@ -11,10 +12,12 @@ value!(
     BitRates,
     DlFlowLevelMarking,
     GateStatus,
+    PacketDelayThresholds,
     PacketRates,
     PacketRateStatus,
     PagingPolicyIndicator,
     Qfi,
+    QosMonitoringMeasurement,
     Rqi
 );
 
@@ -252,6 +255,84 @@ impl DlFlowLevelMarking {
         if let Some(indicator) = self.service_class_indicator {
             pen.u16(indicator);
         }
+    }
+}
+
+/// Packet delays of a QoS flow in milliseconds, each if it is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PacketDelays {
+    /// Downlink: from the UPF to the UE.
+    pub dl_ms: Option<u32>,
+    /// Uplink: from the UE to the UPF.
+    pub ul_ms: Option<u32>,
+    /// Round trip.
+    pub rp_ms: Option<u32>,
+}
+
+impl PacketDelays {
+    const DL: u8 = 1;
+    const UL: u8 = 1 << 1;
+    const RP: u8 = 1 << 2;
+
+    fn take(flags: u8, octets: &mut Octets<'_>) -> Result<Self, Ended> {
+        Ok(Self {
+            dl_ms: octets.when(flags & Self::DL != 0, Octets::u32)?,
+            ul_ms: octets.when(flags & Self::UL != 0, Octets::u32)?,
+            rp_ms: octets.when(flags & Self::RP != 0, Octets::u32)?,
+        })
+    }
+
+    fn put(&self, more: u8, pen: &mut Pen<'_>) {
+        pen.u8(more
+            | bit(Self::DL, &self.dl_ms)
+            | bit(Self::UL, &self.ul_ms)
+            | bit(Self::RP, &self.rp_ms));
+        let delays = [self.dl_ms, self.ul_ms, self.rp_ms];
+        delays
+            .into_iter()
+            .flatten()
+            .for_each(|delay| pen.u32(delay));
+    }
+}
+
+/// Delays above which a measurement is an event (8.2.169). At least one is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PacketDelayThresholds(pub PacketDelays);
+
+impl PacketDelayThresholds {
+    fn parse(octets: &mut Octets<'_>) -> Result<Self, Fault> {
+        let delays = PacketDelays::take(octets.u8()?, octets)?;
+        let has_one = delays != PacketDelays::default();
+        has_one.then_some(Self(delays)).ok_or(Fault::Value)
+    }
+
+    fn emit(&self, pen: &mut Pen<'_>) {
+        self.0.put(0, pen);
+    }
+}
+
+/// What was measured of a QoS flow (8.2.171).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct QosMonitoringMeasurement {
+    /// Packet delays.
+    pub delays: PacketDelays,
+    /// Whether they could not be measured (PLMF).
+    pub has_failed: bool,
+}
+
+impl QosMonitoringMeasurement {
+    const PLMF: u8 = 1 << 3;
+
+    fn parse(octets: &mut Octets<'_>) -> Result<Self, Fault> {
+        let flags = octets.u8()?;
+        Ok(Self {
+            delays: PacketDelays::take(flags, octets)?,
+            has_failed: flags & Self::PLMF != 0,
+        })
+    }
+
+    fn emit(&self, pen: &mut Pen<'_>) {
+        self.delays.put(flag(Self::PLMF, self.has_failed), pen);
     }
 }
 

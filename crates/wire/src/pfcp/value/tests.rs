@@ -118,6 +118,9 @@ fn contradictions_and_reserved_values_are_refused() {
         (IeType::VOLUME_THRESHOLD, "00"),
         (IeType::VOLUME_MEASUREMENT, "00"),
         (IeType::PACKET_RATE, "04"),
+        (IeType::REQUESTED_QOS_MONITORING, "10"),
+        (IeType::REPORTING_FREQUENCY, "00"),
+        (IeType::PACKET_DELAY_THRESHOLDS, "08"),
     ];
     for (ie_type, text) in table {
         assert_eq!(

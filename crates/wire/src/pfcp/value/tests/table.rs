@@ -441,6 +441,29 @@ pub(super) const TABLE: &[(IeType, &str, usize, &str)] = &[
         "PagingPolicyIndicator(5)",
     ),
     (IeType::AVERAGING_WINDOW, "000007d0", 4, "2000"),
+    (IeType::REQUESTED_QOS_MONITORING, "0f", 1, "DL|UL|RP|GTPUPM"),
+    (IeType::REPORTING_FREQUENCY, "07", 1, "EVETT|PERIO|SESRL"),
+    (
+        IeType::PACKET_DELAY_THRESHOLDS,
+        "05 0000000a 00000014",
+        9,
+        "PacketDelayThresholds(PacketDelays { dl_ms: Some(10), ul_ms: None, rp_ms: Some(20) })",
+    ),
+    (IeType::MINIMUM_WAIT_TIME, "00000005", 4, "5"),
+    (
+        IeType::QOS_MONITORING_MEASUREMENT,
+        "07 00000001 00000002 00000003",
+        13,
+        "QosMonitoringMeasurement { delays: PacketDelays { dl_ms: Some(1), ul_ms: Some(2), \
+         rp_ms: Some(3) }, has_failed: false }",
+    ),
+    (
+        IeType::QOS_MONITORING_MEASUREMENT,
+        "08",
+        1,
+        "QosMonitoringMeasurement { delays: PacketDelays { dl_ms: None, ul_ms: None, rp_ms: None }, \
+         has_failed: true }",
+    ),
     (IeType::QER_CONTROL_INDICATIONS, "01", 1, "RCSR"),
     (IeType::QER_INDICATIONS, "01", 1, "IQFISN"),
     (IeType::URR_ID, "00000001", 4, "1"),
