@@ -83,6 +83,8 @@ pub(super) struct Lane {
     /// Least delay and one more than the most jitter.
     delay_ns: Option<(u64, u64)>,
     shelf: Shelf,
+    /// The time of the call in which packets were held last.
+    held_at: Nanos,
     counts: Counts,
 }
 
@@ -108,6 +110,7 @@ impl Lane {
             corrupt: Chance::new(faults.corrupt),
             delay_ns: delay,
             shelf: Shelf::new(hold)?,
+            held_at: Nanos(0),
             counts: Counts::default(),
         })
     }
@@ -146,10 +149,29 @@ impl Lane {
         self.delay_ns.is_some()
     }
 
+    /// A call at `now` begins. Packets that were held in the one before had come by then, and not
+    /// before that one's own time, which was taken in front of them: a worker that loses its core
+    /// in between would make their delay too short. So they wait from now on.
+    pub(super) fn settle(&mut self, now: Nanos) {
+        self.shelf.settle(now.0.saturating_sub(self.held_at.0));
+    }
+
+    /// Whether packets wait for the next call, to know from when on they wait.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.shelf.is_unsettled()
+    }
+
+    /// When packets were held last.
+    pub(super) fn held_at(&self) -> Nanos {
+        self.held_at
+    }
+
     /// Puts a copy of a packet, damaged if that is its fate, where it waits, and another one behind
     /// it if that is its fate too. Returns false, and counts, if there is no room; then it must not
     /// wait.
     pub(super) fn hold(&mut self, bytes: &[u8], fate: &Fate, now: Nanos) -> bool {
+        self.held_at = now;
+        let is_delayed = fate.delay_ns.is_some();
         let due = now.plus(fate.delay_ns.unwrap_or(0));
         let held = match fate.passed_by {
             Some(count) => self
@@ -162,9 +184,17 @@ impl Lane {
             return false;
         };
         fate.corrupt(packet.bytes_mut());
+        if is_delayed && fate.passed_by.is_none() {
+            self.shelf.unsettle();
+        }
         if fate.is_duplicated {
             match self.shelf.queue(bytes, due) {
-                Some(copy) => fate.corrupt(copy.bytes_mut()),
+                Some(copy) => {
+                    fate.corrupt(copy.bytes_mut());
+                    if is_delayed {
+                        self.shelf.unsettle();
+                    }
+                }
                 None => self.skip(),
             }
         }

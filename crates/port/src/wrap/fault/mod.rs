@@ -11,7 +11,7 @@
 //! | loss | dropped: received ones as `fault_injected`, sent ones in the counter `tx_lost` |
 //! | corrupt | one bit, anywhere in the packet, is inverted |
 //! | duplicate | a copy follows |
-//! | delay | all wait for `fixed` and up to `jitter`, in order |
+//! | delay | all wait for `fixed` and up to `jitter`, and never for less, in order |
 //! | reorder | passed by the next 1 to 3 packets, or goes on after 10 ms |
 //!
 //! A lost, or waiting, sent packet counts as sent by the engine, since it is the network that lost
@@ -110,6 +110,9 @@ fn release(lane: &mut Lane, burst: &mut RxBurst<'_>, spare: &mut usize, now: Nan
 
 /// What a lane that waits answers: when to ask again.
 fn waiting(lane: &Lane, now: Nanos) -> Option<RxState> {
+    if lane.is_unsettled() {
+        return Some(RxState::More);
+    }
     lane.next_at().map(|time| {
         if time > now {
             RxState::Until(time)
@@ -134,6 +137,10 @@ impl Fault {
             ..
         } = self;
         let Some(lane) = tx else { return };
+        // Of one turn there are several calls, for each link, at the same time.
+        if now > lane.held_at() {
+            lane.settle(now);
+        }
         while lane.ready_len(now).is_some() && inner.tx_room(now) > 0 {
             lane.take_ready(now, |packet| {
                 let sent = inner.tx(&mut one(packet), now);
@@ -148,6 +155,7 @@ impl Port for Fault {
         let Some(lane) = &mut self.rx else {
             return self.inner.rx(burst, now);
         };
+        lane.settle(now);
         let mut spare = burst.room();
         release(lane, burst, &mut spare, now);
         if spare == 0 {

@@ -20,10 +20,20 @@ const SIZES: [(u8, u32); 2] = [(11, 1), (14, 8)];
 #[derive(Debug)]
 pub(super) struct Shelf {
     pools: Pools,
-    queue: VecDeque<(Nanos, Packet)>,
+    queue: VecDeque<Queued>,
+    /// How many of the queue are not settled.
+    unsettled: usize,
     aside: Vec<Aside>,
     capacity: usize,
     passed: u64,
+}
+
+#[derive(Debug)]
+struct Queued {
+    packet: Packet,
+    due: Nanos,
+    /// Whether `due` counts from when it came, and not from an instant before.
+    is_settled: bool,
 }
 
 #[derive(Debug)]
@@ -57,6 +67,7 @@ impl Shelf {
         Ok(Self {
             pools: Pools::new(own.collect::<Result<_, _>>()?),
             queue: VecDeque::with_capacity(capacity),
+            unsettled: 0,
             aside: Vec::with_capacity(capacity),
             capacity,
             passed: 0,
@@ -87,9 +98,40 @@ impl Shelf {
     /// Queues a copy until `due`, or until the one before it goes.
     pub(super) fn queue(&mut self, bytes: &[u8], due: Nanos) -> Option<&mut Packet> {
         let packet = self.copy(bytes)?;
-        let due = self.queue.back().map_or(due, |(last, _)| due.max(*last));
-        self.queue.push_back((due, packet));
-        self.queue.back_mut().map(|(_, packet)| packet)
+        let due = self.queue.back().map_or(due, |last| due.max(last.due));
+        self.queue.push_back(Queued {
+            packet,
+            due,
+            is_settled: true,
+        });
+        self.queue.back_mut().map(|last| &mut last.packet)
+    }
+
+    /// The packet that was queued last came at some instant behind the one that its `due` counts
+    /// from.
+    pub(super) fn unsettle(&mut self) {
+        if let Some(last) = self.queue.back_mut() {
+            last.is_settled = false;
+            self.unsettled += 1;
+        }
+    }
+
+    /// Has what is not settled wait for `later_ns` more.
+    pub(super) fn settle(&mut self, later_ns: u64) {
+        for queued in self.queue.iter_mut().rev() {
+            if self.unsettled == 0 {
+                break;
+            }
+            if !queued.is_settled {
+                queued.is_settled = true;
+                queued.due = queued.due.plus(later_ns);
+                self.unsettled -= 1;
+            }
+        }
+    }
+
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.unsettled > 0
     }
 
     /// Puts a copy aside until `count` packets have gone on, or `at_latest`.
@@ -121,8 +163,8 @@ impl Shelf {
         if let Some(index) = self.aside.iter().position(may_go) {
             return Some((Place::Aside(index), &self.aside[index].packet));
         }
-        let (due, packet) = self.queue.front()?;
-        (*due <= now).then_some((Place::Queue, packet))
+        let first = self.queue.front()?;
+        (first.due <= now).then_some((Place::Queue, &first.packet))
     }
 
     /// Takes the packet at `place` out for the time of `each`.
@@ -130,7 +172,10 @@ impl Shelf {
         let packet = match place {
             Place::Queue => {
                 self.passed += 1;
-                self.queue.pop_front().map(|(_, packet)| packet)
+                let first = self.queue.pop_front();
+                let was_settled = first.as_ref().is_none_or(|first| first.is_settled);
+                self.unsettled -= usize::from(!was_settled);
+                first.map(|first| first.packet)
             }
             Place::Aside(index) => Some(self.aside.remove(index).packet),
         };
@@ -149,7 +194,7 @@ impl Shelf {
                 aside.at_latest
             }
         });
-        let queue = self.queue.front().map(|(due, _)| *due);
+        let queue = self.queue.front().map(|first| first.due);
         aside.chain(queue).min()
     }
 }

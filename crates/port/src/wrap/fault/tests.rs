@@ -242,6 +242,32 @@ fn the_last_packet_is_not_kept_for_ever() {
     assert_eq!(sent.len(), 1);
 }
 
+/// A worker looks at the clock, loses its core for 30 us, and then takes packets that have come
+/// meanwhile: they have come by the time of its next call, and wait from then on.
+#[test]
+fn a_delay_is_never_too_short_where_the_clock_was_read_early() {
+    let delay = json!({ "delay": { "fixed": "50us" } });
+    let script = (0..10).map(|index| (0, frame(index)));
+    let config = json!({ "rx": delay, "tx": delay });
+    let inner = ScriptedPort::new(script);
+    let heard = inner.heard();
+    let mut bench = wrapped(&config, inner);
+    assert_eq!(bench.rx(64).state, RxState::More, "asked again at once");
+    assert_eq!(bench.tx(&[frame(1), frame(2)]), 2);
+    assert_eq!(bench.tx(&[frame(3)]), 1, "another link, in the same turn");
+    bench.now = Nanos(30_000);
+    assert_eq!(bench.rx(64).state, RxState::Until(Nanos(80_000)));
+    bench.tx::<Vec<u8>>(&[]);
+    bench.now = Nanos(79_999);
+    assert_eq!(bench.rx(64).packets.len(), 0);
+    bench.tx::<Vec<u8>>(&[]);
+    assert!(heard.lock().unwrap().sent.is_empty());
+    bench.now = Nanos(80_000);
+    assert_eq!(bench.rx(64).packets.len(), 10);
+    bench.tx::<Vec<u8>>(&[]);
+    assert_eq!(heard.lock().unwrap().sent.len(), 3);
+}
+
 #[test]
 fn a_full_hold_makes_packets_wait_where_they_are() {
     let config = json!({
@@ -283,6 +309,7 @@ fn nothing_is_lost_when_buffers_run_out() {
     let mut bench = wrapped(&config, ScriptedPort::new(script));
     assert_eq!(bench.rx(100).packets.len(), 0);
     assert_eq!(bench.counter("rx_held"), 100);
+    assert_eq!(bench.rx(100).state, RxState::Until(Nanos(1000)));
     bench.now = Nanos(1000);
     bench.exhaust(60);
     assert_eq!(bench.rx(64).state, RxState::More);
