@@ -1,6 +1,5 @@
 //! What another life of the NF finds: all sessions, and what follows from them.
 
-use catena_engine::nf::{BuildContext, NfMemory, NfState};
 use catena_wire::tcp::Flags;
 use serde_json::json;
 
@@ -82,31 +81,6 @@ fn blocks_that_are_kept_leave_room_in_the_log() {
     assert_eq!(names, ["kept", "kept", "assigned"]);
     assert_eq!((lost, counter(&mut bench, "blocks")), (Some(4), 7));
     nothing_is_left(&mut bench);
-}
-
-/// What is there is no table of sessions: whoever starts the chain is told.
-#[test]
-fn sessions_that_cannot_be_taken_over_begin_anew_aloud() {
-    let config = config(json!({}));
-    let plan = (KIND.plan)(&config, &[]).unwrap();
-    for (is_taken_over, notices) in [(false, 0), (true, 1)] {
-        let mut context = BuildContext {
-            state: vec![NfState {
-                name: plan.state[0].name.clone(),
-                memory: NfMemory::Bytes(Box::new(vec![0x55; plan.state[0].bytes])),
-                is_taken_over,
-            }],
-            ..BuildContext::alone(&plan.outputs)
-        };
-        let built = (KIND.build)(&config, &mut context).unwrap();
-        assert_eq!(built.notices.len(), notices);
-        assert!(
-            built
-                .notices
-                .iter()
-                .all(|one| one.starts_with("sessions begin anew: "))
-        );
-    }
 }
 
 #[test]
