@@ -24,7 +24,7 @@ use crate::program::ir::{Element, Flows, Key, KeyPart, Width};
 use crate::program::outside::{FlowSetting, OUTSIDE_COUNT_MAX, OutsideError};
 use crate::program::run::Running;
 use crate::program::table::{Match, Pattern};
-use crate::{FlowTable, Memory};
+use crate::{FlowTable, KEY_WORDS_MAX, Memory};
 
 /// What the data half is to do with flows of an element, by its number.
 #[derive(Debug)]
@@ -153,20 +153,12 @@ fn key(element: &Element, flows: &Flows, request: &Value) -> Result<Vec<u64>, St
     let values = values.map(|(part, value)| number(value, part.width, &part.name));
     let mut values = values.collect::<Result<Vec<_>, _>>()?;
     put_smaller_first(&element.key, &mut values);
-    let mut words = vec![0; flows.shape.key_words as usize];
-    let mut put = |at: usize, bits: u64| {
-        if let Some(word) = words.get_mut(at) {
-            *word |= bits;
-        }
-    };
+    let mut words = [0; KEY_WORDS_MAX];
     for (part, value) in parts.iter().zip(values) {
-        let at = usize::from(part.word);
-        put(at, (value as u64) << part.shift);
-        if part.width > 64 {
-            put(at + 1, (value >> 64) as u64);
-        }
+        part.put(value, &mut words);
     }
-    Ok(words)
+    let count = flows.shape.key_words as usize;
+    Ok(words.into_iter().take(count).collect())
 }
 
 /// Orders the sides of pairs as the key's code does: by the first pair that differs.
