@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-use super::request::entries;
+use super::request::{entries, text_of};
 use crate::efsm::pattern;
 use crate::program::ir::{Element, Flows, Key, KeyPart, Width};
 use crate::program::outside::{FlowSetting, OUTSIDE_COUNT_MAX, OutsideError};
@@ -206,11 +206,7 @@ fn state(flows: &Flows, request: &Value) -> Result<Vec<(u8, u128)>, String> {
 
 /// A number or an address, as tables take them.
 fn number(value: &Value, width: Width, name: &str) -> Result<u128, String> {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    match pattern(&text, Match::Exact, width) {
+    match pattern(&text_of(value), Match::Exact, width) {
         Ok(Pattern::Masked(number, _)) => Ok(number),
         Ok(Pattern::Range(..)) => Err(format!("{name} is one number")),
         Err(error) => Err(format!("{name}: {error}")),
