@@ -137,11 +137,6 @@ impl Seen {
         };
         [end(self.src, src_port), end(self.dst, dst_port)]
     }
-
-    /// Whether the world's side of it has no port.
-    pub(super) const fn is_icmp(&self) -> bool {
-        self.protocol == Protocol::ICMP.0
-    }
 }
 
 /// Which side of a packet is rewritten.
