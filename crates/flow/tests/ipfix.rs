@@ -72,12 +72,7 @@ fn told(bench: &mut NfBench, collector: &mut Collector, is_draining: bool) {
 fn drained(bench: &mut NfBench, collector: &mut Collector) {
     told(bench, collector, true);
     assert!(!bench.nf().holds_packets());
-    assert_eq!((counter(bench, "flows"), bench.buffers_in_use()), (0, 0));
-}
-
-fn counter(bench: &mut NfBench, name: &str) -> u64 {
-    let all = bench.nf().report();
-    all.iter().find(|(one, _)| *one == name).unwrap().1
+    assert_eq!((bench.counter("flows"), bench.buffers_in_use()), (0, 0));
 }
 
 fn sums(records: &[Record]) -> (u64, u64) {
@@ -175,21 +170,21 @@ fn records_sum_up_to_all_that_has_passed() {
             }
         }
         drained(&mut bench, &mut collector);
-        let metered = ["packets_metered", "octets_metered"].map(|name| counter(&mut bench, name));
+        let metered = ["packets_metered", "octets_metered"].map(|name| bench.counter(name));
         assert_eq!(
             sums(&collector.records),
             (metered[0], metered[1]),
             "seed {seed}"
         );
         // Of a table that is too small a place may be full of which nobody can give way.
-        let unmetered = counter(&mut bench, "unmetered");
+        let unmetered = bench.counter("unmetered");
         assert_eq!(metered[0] + unmetered, passed.0, "seed {seed}");
         if capacity == 4000 {
             assert_eq!((metered[0], metered[1]), passed, "seed {seed}");
         }
-        assert_eq!(counter(&mut bench, "records_lost"), 0);
+        assert_eq!(bench.counter("records_lost"), 0);
         assert_eq!(
-            counter(&mut bench, "records"),
+            bench.counter("records"),
             collector.records.len() as u64
         );
         let gave_way = collector.records.iter().any(|one| one.reason == 5);
@@ -234,7 +229,7 @@ fn templates_are_told_again_and_what_is_no_ip_passes() {
     let mut bench = bench(json!({"template_refresh": "60s"}));
     let mut collector = Collector::default();
     pass(&mut bench, &[&[2; 60], &[3; 14]]);
-    assert_eq!(counter(&mut bench, "unmetered"), 2);
+    assert_eq!(bench.counter("unmetered"), 2);
     for _ in 0..5 {
         later(&mut bench, &mut collector, 60 * S);
     }
@@ -255,7 +250,7 @@ fn without_room_messages_wait_and_losses_are_counted() {
         bench.now = Nanos(bench.now.0 + S);
         bench.emit(0, false);
     }
-    let lost = counter(&mut bench, "records_lost");
+    let lost = bench.counter("records_lost");
     assert!(lost > 100, "{lost}");
     let (_, next) = bench.emit(0, false);
     assert!(next > Some(bench.now), "it does not ask again and again");

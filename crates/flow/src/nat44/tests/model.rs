@@ -172,7 +172,7 @@ impl History {
     }
 
     fn compare(&mut self) {
-        let counts = ["sessions", "mappings"].map(|name| counter(&mut self.bench, name));
+        let counts = ["sessions", "mappings"].map(|name| self.bench.counter(name));
         let wanted = [self.sessions.len(), self.mappings.len()].map(|count| count as u64);
         assert_eq!(counts, wanted);
     }
