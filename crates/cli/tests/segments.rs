@@ -2,14 +2,15 @@
 //! usual offloads: what they leave to a network card goes through the chain as it is, or up to the
 //! NF that cuts it, and the checker says what cannot take it.
 
+mod iperf3;
 #[path = "../../port/tests/netns/mod.rs"]
 mod netns;
 mod support;
 
-use std::process::{Command, Stdio};
-use std::thread;
+use std::process::Command;
 
-use netns::{Deadline, Host, has, isolated, run};
+use iperf3::iperf3;
+use netns::{Host, has, isolated, run};
 use serde_json::Value;
 use support::*;
 
@@ -37,36 +38,10 @@ fn hosts() -> [Host; 2] {
 }
 
 /// Gbit/s of a second of TCP.
-fn rate([client, server]: &[Host; 2], address: &'static str) -> f64 {
-    let server = server.spawn(|| {
-        let mut iperf3 = Command::new("timeout");
-        iperf3
-            .args(["30", "iperf3", "-s", "-1"])
-            .stdout(Stdio::null());
-        iperf3.status().unwrap()
-    });
-    let client = client.spawn(move || {
-        let deadline = Deadline::new();
-        loop {
-            deadline.check("a server that listens");
-            let mut iperf3 = Command::new("iperf3");
-            let output = iperf3
-                .args(["-c", address, "-t", "1", "--json"])
-                .output()
-                .unwrap();
-            // The server may not listen yet; that is no failure of the command.
-            let result = serde_json::from_slice::<Value>(&output.stdout).unwrap();
-            if result["error"].is_null() {
-                return result["end"]["sum_received"]["bits_per_second"]
-                    .as_f64()
-                    .unwrap();
-            }
-            thread::yield_now();
-        }
-    });
-    let rate = client.join().unwrap() / 1e9;
-    assert!(server.join().unwrap().success());
-    rate
+fn rate(hosts: &[Host; 2], address: &'static str) -> f64 {
+    let result = iperf3(hosts, address, &["-t", "1"]);
+    let rate = result["end"]["sum_received"]["bits_per_second"].as_f64();
+    rate.unwrap() / 1e9
 }
 
 /// Prints what iperf3 gets by the veth pair, by a chain that carries, and by one that cuts.

@@ -2,15 +2,16 @@
 //! copied on the way, and a killed worker loses nothing but what it held. `chains/upf/xdp.yaml`
 //! between an SMF, a gNB and a host.
 
+mod iperf3;
 #[path = "../../port/tests/netns/mod.rs"]
 mod netns;
 mod support;
 
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
+use iperf3::iperf3;
 use netns::{Deadline, Host, has, isolated, run};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -66,34 +67,10 @@ fn programs_reach_each_other_without_a_copied_byte() {
     }
     isolated(test, || {
         for mode in ["native", "generic"] {
-            let [left, right] = hosts();
+            let hosts = hosts();
             let chain = Running::start("xdp", &chain(mode));
-            left.run("ping -c 5 -i 0.2 -W 5 198.18.0.2");
-            let server = right.spawn(|| {
-                Command::new("timeout")
-                    .args(["30", "iperf3", "-s", "-1"])
-                    .stdout(Stdio::null())
-                    .status()
-                    .unwrap()
-            });
-            let client = left.spawn(|| {
-                let deadline = Deadline::new();
-                loop {
-                    deadline.check("a server that listens");
-                    let output = Command::new("iperf3")
-                        .args(["-c", "198.18.0.2", "-n", "8M", "--json"])
-                        .output()
-                        .unwrap();
-                    // The server may not listen yet; that is no failure of the command.
-                    let result = serde_json::from_slice::<Value>(&output.stdout).unwrap();
-                    if result["error"].is_null() {
-                        return result;
-                    }
-                    thread::yield_now();
-                }
-            });
-            let result = client.join().unwrap();
-            assert!(server.join().unwrap().success());
+            hosts[0].run("ping -c 5 -i 0.2 -W 5 198.18.0.2");
+            let result = iperf3(&hosts, "198.18.0.2", &["-n", "8M"]);
             let bytes = number(&result["end"]["sum_received"]["bytes"]);
             // The client ends once 8 MiB are sent; the server counts what had arrived by then.
             assert!(bytes >= 1 << 20, "{mode}: {result:#}");
