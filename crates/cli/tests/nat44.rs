@@ -14,6 +14,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
 
+const CHAIN: &str = include_str!("../../../chains/nat44-netns.yaml");
+
 const KILLED: &str = "ports:
   in: { generator: { rate: 20kpps, flows: 300 } }
   out: { sink: {} }
@@ -71,12 +73,6 @@ fn a_killed_nat_keeps_every_mapping() {
     // None was made twice: the second life has made none.
     assert_eq!(count(&status, "mappings_made"), 300, "{status:#}");
     assert_conserved(&status);
-}
-
-fn chain() -> String {
-    let file = include_str!("../../../chains/nat44-netns.yaml");
-    let lines = file.lines().filter(|line| !line.starts_with("name:"));
-    lines.map(|line| format!("{line}\n")).collect()
 }
 
 /// A host inside and one outside, on one wire but for the NAT.
@@ -175,7 +171,7 @@ fn programs_of_hosts_inside_reach_the_world_through_a_nat() {
     isolated(test, || {
         let hosts = hosts();
         let [inside, outside] = &hosts;
-        let chain = Running::start("nat", &chain());
+        let chain = Running::start("nat", &without_name(CHAIN));
         // The first echo waits for ARP, which passes.
         let ping = output(
             inside,

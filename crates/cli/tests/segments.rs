@@ -17,12 +17,6 @@ use support::*;
 const CARRIED: &str = include_str!("../../../chains/segments.yaml");
 const CUT: &str = include_str!("../../../chains/cut.yaml");
 
-/// A chain file without its name.
-fn chain(file: &str) -> String {
-    let lines = file.lines().filter(|line| !line.starts_with("name:"));
-    lines.map(|line| format!("{line}\n")).collect()
-}
-
 /// Two hosts that reach each other by a veth pair, and by whatever joins `left` and `right`.
 fn hosts() -> [Host; 2] {
     run("ip link add name left0 type veth peer name left");
@@ -55,7 +49,8 @@ fn hosts_with_their_offloads_reach_each_other_by_large_packets() {
         let hosts = hosts();
         let direct = rate(&hosts, "198.19.0.2");
         for (words, counter) in [("carry", "carried"), ("cut", "cut_apart")] {
-            let text = chain(CARRIED).replace("segments: carry", &format!("segments: {words}"));
+            let text =
+                without_name(CARRIED).replace("segments: carry", &format!("segments: {words}"));
             let chain = Running::start("segments", &text);
             let crossed = rate(&hosts, "198.18.0.2");
             let status = chain.stop();
@@ -90,7 +85,7 @@ fn large_packets_are_cut_in_the_middle_of_a_chain() {
     }
     isolated(test, || {
         let hosts = hosts();
-        let chain = Running::start("cut", &chain(CUT));
+        let chain = Running::start("cut", &without_name(CUT));
         let crossed = rate(&hosts, "198.18.0.2");
         let status = chain.stop();
         assert_conserved(&status);
@@ -126,8 +121,8 @@ fn what_cannot_take_large_packets_is_named() {
         let output = catena.arg("check").arg(&file).output().unwrap();
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    assert_eq!(complaint(&chain(CUT)), "");
-    let right = chain(CARRIED);
+    assert_eq!(complaint(&without_name(CUT)), "");
+    let right = without_name(CARRIED);
     assert_eq!(complaint(&right), "");
     let policer = "{ type: policer, rate: 1kpps, burst: 8 }";
     for (from, to, what) in [

@@ -22,9 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// `chains/xdp.yaml`, in a mode, and with links on which packets stay where they lie.
 fn chain(mode: &str) -> String {
-    let file = include_str!("../../../chains/xdp.yaml");
-    let lines = file.lines().filter(|line| !line.starts_with("name:"));
-    let lines = lines.map(|line| match line.strip_prefix("  - ") {
+    let text = without_name(include_str!("../../../chains/xdp.yaml"));
+    let lines = text.lines().map(|line| match line.strip_prefix("  - ") {
         Some(link) => format!("  - {{ link: {link}, aggregate: off }}\n"),
         None => format!("{line}\n").replace(" } }", &format!(", mode: {mode} }} }}")),
     });
@@ -231,7 +230,7 @@ fn a_upf_between_interfaces_of_af_xdp_forwards_both_ways() {
         }
         data.run("ip route add 10.45.0.0/16 via 203.0.113.1");
         let file = include_str!("../../../chains/upf/xdp.yaml");
-        let chain = Running::start("upf-xdp", &file.replace("name: upf-xdp", ""));
+        let chain = Running::start("upf-xdp", &without_name(file));
         let ports = ["n3", "n4", "n6"];
         let attached = |status: &Value| ports.map(|port| counter(status, port, "attached"));
         chain.until("ports take packets", |status| attached(status) == [1; 3]);

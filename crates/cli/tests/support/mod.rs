@@ -242,6 +242,12 @@ impl Drop for Running {
     }
 }
 
+/// A chain file without its name, which [`Running`] writes.
+pub(crate) fn without_name(file: &str) -> String {
+    let lines = file.lines().filter(|line| !line.starts_with("name:"));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
 pub(crate) fn workers(status: &Value) -> impl Iterator<Item = &Value> {
     status["workers"].as_array().unwrap().iter()
 }
