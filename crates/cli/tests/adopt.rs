@@ -96,8 +96,7 @@ fn assert_verified(status: &Value) {
     for wrong in ["duplicated", "reordered", "corrupted"] {
         assert_eq!(number(&counted[wrong]), 0, "{wrong}: {status:#}");
     }
-    let nodes = status["nodes"].as_array().unwrap().iter();
-    let killed: u64 = nodes.map(|node| number(&node["killed"])).sum();
+    let killed = killed(status);
     let made = number(&node(status, "in")["rx_packets"]);
     let arrived = number(&node(status, "out")["tx_packets"]);
     assert_eq!(made, arrived + killed, "{status:#}");

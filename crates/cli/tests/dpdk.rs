@@ -103,10 +103,6 @@ fn received(status: &Value, port: &str) -> u64 {
     number(&node(status, port)["rx_packets"])
 }
 
-fn counter(status: &Value, port: &str, name: &str) -> u64 {
-    number(&node(status, port)["counters"][name])
-}
-
 /// What a chain that has ended must say: nothing lost, nothing that DPDK named wrongly.
 fn assert_clean(status: &Value) {
     assert_conserved(status);

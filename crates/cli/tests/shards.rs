@@ -90,8 +90,7 @@ fn a_killed_shard_recovers_alone() {
     assert_conserved(&end);
     assert_eq!(number(&end["deaths"]), 10);
     // What is lost was in the hands of the killed; nothing was overtaken, doubled or damaged.
-    let nodes = end["nodes"].as_array().unwrap().iter();
-    let killed: u64 = nodes.map(|node| number(&node["killed"])).sum();
+    let killed = killed(&end);
     assert_eq!(
         faults(&end, &["duplicated", "reordered", "stale", "corrupted"]),
         [0; 4]
@@ -484,8 +483,7 @@ fn killed_shards_of_a_program_lose_no_flow_and_keep_exact_accounts() {
     let end = chain.stop();
     assert_conserved(&end);
     assert_eq!((number(&end["deaths"]), known(&end)), (8, 500), "{end:#}");
-    let nodes = end["nodes"].as_array().unwrap().iter();
-    let killed: u64 = nodes.map(|node| number(&node["killed"])).sum();
+    let killed = killed(&end);
     let found = faults(&end, &["duplicated", "reordered", "stale", "corrupted"]);
     assert_eq!(found, [0; 4], "{end:#}");
     assert!(faults(&end, &["lost"])[0] <= killed, "{end:#}");

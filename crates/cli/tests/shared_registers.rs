@@ -57,10 +57,6 @@ fn shards_in_threads_count_every_packet_once() {
 #[test]
 fn killed_shards_lose_no_update_of_a_shared_register() {
     let mut chain = Running::start("tallied", &tallied(4));
-    let killed = |status: &Value| -> u64 {
-        let nodes = status["nodes"].as_array().unwrap().iter();
-        nodes.map(|node| number(&node["killed"])).sum()
-    };
     let are_through = |status: &Value| packets_out(status) + killed(status) == PACKETS;
     let (mut random, mut round) = (seed(), 0);
     let mut status = chain.until("packets flow", |status| packets_out(status) > 0);

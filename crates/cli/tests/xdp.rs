@@ -53,11 +53,6 @@ fn can_run(test: &str) -> bool {
     has(test, &["ip", "ethtool", "ping"])
 }
 
-fn counter(status: &Value, port: &str, name: &str) -> u64 {
-    let counted = &node(status, port)["counters"];
-    number(&counted[name])
-}
-
 #[test]
 fn programs_reach_each_other_without_a_copied_byte() {
     let test = "programs_reach_each_other_without_a_copied_byte";

@@ -335,6 +335,17 @@ pub(crate) fn seed() -> Random {
     Random::new(asked.unwrap_or(0x00c0_ffee))
 }
 
+/// A counter of a node's own.
+pub(crate) fn counter(status: &Value, node_name: &str, name: &str) -> u64 {
+    number(&node(status, node_name)["counters"][name])
+}
+
+/// Packets that were in hands of those who were killed.
+pub(crate) fn killed(status: &Value) -> u64 {
+    let nodes = status["nodes"].as_array().unwrap().iter();
+    nodes.map(|node| number(&node["killed"])).sum()
+}
+
 /// Packets that have left by the port `out`.
 pub(crate) fn packets_out(status: &Value) -> u64 {
     number(&node(status, "out")["tx_packets"])
