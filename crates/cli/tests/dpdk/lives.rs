@@ -19,11 +19,9 @@ fn listening(dir: &Path, devices: &[String; 2], sockets: &[PathBuf; 2], more: &[
     }
     let options = [&["--forward-mode=txonly"], more].concat();
     let testpmd = Testpmd::start(dir, devices, &options);
-    let started = Instant::now();
-    while !sockets.iter().all(|socket| socket.exists()) {
-        assert!(started.elapsed() < PATIENCE, "testpmd listens");
-        std::thread::yield_now();
-    }
+    wait("testpmd listens", || {
+        sockets.iter().all(|socket| socket.exists())
+    });
     testpmd
 }
 

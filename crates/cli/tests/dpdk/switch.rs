@@ -6,6 +6,7 @@
 
 use rustix::process::{Pid, Signal};
 
+use super::peer::wait;
 use super::support::*;
 use super::*;
 
@@ -34,11 +35,7 @@ impl Switch {
             database: spawn(dir, "ovsdb-server", &words),
             daemon: None,
         };
-        let started = Instant::now();
-        while !dir.join("db.sock").exists() {
-            assert!(started.elapsed() < PATIENCE, "ovsdb-server listens");
-            std::thread::yield_now();
-        }
+        wait("ovsdb-server listens", || dir.join("db.sock").exists());
         let extra = format!("other_config:dpdk-extra=\"{EXTRA}\"");
         // Its shared pool takes nearly all memory, and is made twice if a guest calls early.
         let settings = "--no-wait init -- set Open_vSwitch . other_config:dpdk-init=true \
