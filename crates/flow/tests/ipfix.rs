@@ -25,7 +25,7 @@ use catena_flow::ipfix::KIND;
 use serde_json::{Value, json};
 
 use collector::{Collector, Record};
-use frames::{gtpu, tcp, udp, udp6};
+use frames::{gtpu, tcp, udp};
 use random::Random;
 
 /// A second, in nanoseconds.
@@ -158,7 +158,7 @@ fn records_sum_up_to_all_that_has_passed() {
             let frame = match random.below(3) {
                 0 => udp("10.0.0.1", "203.0.113.5", (port, 53), len),
                 1 => tcp("10.0.0.1", "203.0.113.5", (port, 80), 0x10),
-                _ => udp6("2001:db8::1", "2001:db8::2", (port, 53), len),
+                _ => udp("2001:db8::1", "2001:db8::2", (port, 53), len),
             };
             // Who was used at this instant does not give way.
             bench.now = Nanos(bench.now.0 + 1000);
@@ -183,10 +183,7 @@ fn records_sum_up_to_all_that_has_passed() {
             assert_eq!((metered[0], metered[1]), passed, "seed {seed}");
         }
         assert_eq!(bench.counter("records_lost"), 0);
-        assert_eq!(
-            bench.counter("records"),
-            collector.records.len() as u64
-        );
+        assert_eq!(bench.counter("records"), collector.records.len() as u64);
         let gave_way = collector.records.iter().any(|one| one.reason == 5);
         assert!(gave_way || capacity > 5, "seed {seed}");
     }
@@ -324,7 +321,7 @@ fn tshark_reads_the_same_and_has_nothing_to_complain_of() {
         );
         pass(
             &mut bench,
-            &[&udp6("2001:db8::1", "2001:db8::2", (port, 53), 9)],
+            &[&udp("2001:db8::1", "2001:db8::2", (port, 53), 9)],
         );
         pass(
             &mut bench,
