@@ -10,7 +10,6 @@ use std::process::{Command, Output, Stdio};
 
 use iperf3::iperf3;
 use netns::{Deadline, Host, has, isolated, run};
-use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
 
@@ -54,11 +53,7 @@ fn a_killed_nat_keeps_every_mapping() {
     assert_eq!(mappings.len(), 300);
     let first = asked(&chain, "nat-killed", r#"{"events": 1000}"#);
     assert_eq!(first["events"].as_array().unwrap().len(), 300);
-    assert!(signal(&before, "nat", Signal::KILL));
-    let life = epoch(&before, "nat");
-    chain.until("its successor runs", |status| {
-        runs_after(status, "nat", life)
-    });
+    chain.revive(&before, &["nat"]);
     flows(&chain);
     assert_eq!(rows(&chain), mappings);
     let events = asked(&chain, "nat-killed", r#"{"events": 1000}"#);

@@ -4,7 +4,6 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
 
@@ -64,9 +63,7 @@ fn killed_shards_lose_no_update_of_a_shared_register() {
         // The first one has no part of its own in it.
         let victim = format!("tell/{}", round % 2 * random.below(4));
         dither(&mut random, 100_000);
-        let before = epoch(&status, &victim);
-        assert!(signal(&status, &victim, Signal::KILL));
-        status = chain.until("it runs again", |now| runs_after(now, &victim, before));
+        status = chain.revive(&status, &[&victim]);
         round += 1;
     }
     let end = chain.until("all packets have come through", are_through);
@@ -83,9 +80,7 @@ fn killed_shards_lose_no_update_of_a_shared_register() {
     chain.adopt();
     for victim in ["tell/0", "tell/3"] {
         let status = chain.until("an answer", |_| true);
-        let before = epoch(&status, victim);
-        assert!(signal(&status, victim, Signal::KILL));
-        chain.until("it runs again", |now| runs_after(now, victim, before));
+        chain.revive(&status, &[victim]);
     }
     assert_eq!(shared_value(&chain, "tallied"), seen + BEGUN);
     // Fewer shards, and another program of the same layout, go on with the same word.

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use iperf3::iperf3;
 use netns::{Deadline, Host, has, isolated, run};
-use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
 
@@ -113,9 +112,7 @@ fn a_killed_port_is_succeeded_and_no_buffer_is_lost() {
             let before = chain.until("the first status", |_| true);
             let status = chain.until("packets pass", |now| sent(now) > sent(&before) + 100);
             dither(&mut random, 300_000);
-            assert!(signal(&status, "ports", Signal::KILL));
-            let life = epoch(&status, "ports");
-            let after = chain.until("it runs again", |now| runs_after(now, "ports", life));
+            let after = chain.revive(&status, &["ports"]);
             chain.until("packets pass again", |now| sent(now) > sent(&after));
             flood.join().unwrap();
         }

@@ -147,9 +147,7 @@ fn a_guest_that_listens_is_called_by_the_successor_of_killed_ports() {
         if is_last {
             break;
         }
-        let epoch = epoch(&status, "ports");
-        assert!(signal(&status, "ports", Signal::KILL));
-        let after = chain.until("it runs again", |now| runs_after(now, "ports", epoch));
+        let after = chain.revive(&status, &["ports"]);
         before = passed(&after);
     }
     drop(guest);
@@ -291,9 +289,7 @@ run: {{ mode: process }}
             if is_last {
                 break;
             }
-            let epoch = epoch(&status, "ports");
-            assert!(signal(&status, "ports", Signal::KILL));
-            let after = chain.until("it runs again", |now| runs_after(now, "ports", epoch));
+            let after = chain.revive(&status, &["ports"]);
             before = received(&after, "left");
         }
         assert_conserved(&chain.stop());

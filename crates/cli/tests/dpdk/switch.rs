@@ -285,9 +285,7 @@ fn a_chain_is_a_function_behind_a_bridge_of_open_vswitch() {
     all_come_back(&switch, &chain);
 
     let status = chain.until("a status", |_| true);
-    let epoch = epoch(&status, "ports");
-    assert!(signal(&status, "ports", Signal::KILL));
-    chain.until("it runs again", |now| runs_after(now, "ports", epoch));
+    chain.revive(&status, &["ports"]);
     all_come_back(&switch, &chain);
 
     switch.restart();

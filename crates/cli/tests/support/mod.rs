@@ -213,6 +213,17 @@ impl Running {
         );
     }
 
+    /// Kills workers of `status`; gives the first status in which all of them run again.
+    pub(crate) fn revive(&self, status: &Value, names: &[&str]) -> Value {
+        for name in names {
+            assert!(signal(status, name, Signal::KILL), "{name} was dead");
+        }
+        self.until("they run again", |now| {
+            let runs = |name: &&str| runs_after(now, name, epoch(status, name));
+            names.iter().all(runs)
+        })
+    }
+
     /// Stops the chain and gives its last status.
     pub(crate) fn stop(mut self) -> Value {
         let asked = catena(&self.runtime())
