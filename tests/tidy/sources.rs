@@ -329,6 +329,8 @@ const CLOCKS: &[&str] = &[
     "SystemTime::now(",
     "clock_gettime(",
     "tsc::ticks(",
+    "tsc::kernel_ns(",
+    "tsc::epoch_ns(",
     "clock.now_ns(",
 ];
 

@@ -96,8 +96,7 @@ fn assert_verified(status: &Value) {
     for wrong in ["duplicated", "reordered", "corrupted"] {
         assert_eq!(number(&counted[wrong]), 0, "{wrong}: {status:#}");
     }
-    let nodes = status["nodes"].as_array().unwrap().iter();
-    let killed: u64 = nodes.map(|node| number(&node["killed"])).sum();
+    let killed = killed(status);
     let made = number(&node(status, "in")["rx_packets"]);
     let arrived = number(&node(status, "out")["tx_packets"]);
     assert_eq!(made, arrived + killed, "{status:#}");
@@ -142,11 +141,7 @@ fn packets_go_on_without_a_supervisor_and_another_takes_the_workers_over() {
         passed > number(&node(&before, "b")["tx_packets"]) + 5_000,
         "{passed}"
     );
-    let epoch = epoch(&after, "b");
-    assert!(signal(&after, "b", Signal::KILL));
-    chain
-        .0
-        .until("it runs again", |now| runs_after(now, "b", epoch));
+    chain.0.revive(&after, &["b"]);
     let again = counted(&chain.0);
     assert!(again > passed, "{again} packets counted after {passed}");
     flows(&chain.0);
@@ -383,11 +378,7 @@ fn without_its_keeper_a_chain_ends_with_its_supervisor() {
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, Signal::KILL).unwrap();
     let status = flows(&chain.0);
-    let before = epoch(&status, "a");
-    signal(&status, "a", Signal::KILL);
-    chain
-        .0
-        .until("it runs again", |now| runs_after(now, "a", before));
+    chain.0.revive(&status, &["a"]);
     let start = Instant::now();
     while !chain.0.stderr().contains("not kept any more") {
         assert!(

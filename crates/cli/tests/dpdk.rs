@@ -103,10 +103,6 @@ fn received(status: &Value, port: &str) -> u64 {
     number(&node(status, port)["rx_packets"])
 }
 
-fn counter(status: &Value, port: &str, name: &str) -> u64 {
-    number(&node(status, port)["counters"][name])
-}
-
 /// What a chain that has ended must say: nothing lost, nothing that DPDK named wrongly.
 fn assert_clean(status: &Value) {
     assert_conserved(status);
@@ -170,11 +166,9 @@ fn a_peer_that_listens_is_called_again() {
             .iter()
             .for_each(|socket| drop(fs::remove_file(socket)));
         let testpmd = Testpmd::start(dir.path(), &devices, &["--forward-mode=txonly"]);
-        let started = Instant::now();
-        while !sockets.iter().all(|socket| socket.exists()) {
-            assert!(started.elapsed() < PATIENCE, "testpmd listens");
-            std::thread::yield_now();
-        }
+        peer::wait("testpmd listens", || {
+            sockets.iter().all(|socket| socket.exists())
+        });
         testpmd
     };
     let mut testpmd = start();

@@ -68,9 +68,7 @@ fn killed_functions_are_replaced(direction: &str, protocol: &str) {
         let victim = ["receiver", "sender", "fibre"][round % 3];
         let status = chain.until("an answer", |_| true);
         dither(&mut random, 300_000);
-        assert!(signal(&status, victim, Signal::KILL));
-        let before = epoch(&status, victim);
-        chain.until("it runs again", |now| runs_after(now, victim, before));
+        chain.revive(&status, &[victim]);
     }
     frames_flow(&chain, &name);
     let state = counts(&chain, &name, "receiver")["state"].clone();

@@ -33,9 +33,7 @@ fn the_owner_of_the_pools_is_killed() {
     for _ in 0..20 {
         let status = flows(&chain);
         dither(&mut random, 300_000);
-        assert!(signal(&status, "ports", Signal::KILL));
-        let before = epoch(&status, "ports");
-        chain.until("it runs again", |now| runs_after(now, "ports", before));
+        chain.revive(&status, &["ports"]);
     }
     flows(&chain);
     assert_conserved(&chain.stop());
@@ -55,14 +53,7 @@ fn several_are_killed_at_once() {
         let status = flows(&chain);
         dither(&mut random, 300_000);
         let victims = groups[round % groups.len()];
-        for victim in victims {
-            signal(&status, victim, Signal::KILL);
-        }
-        chain.until("all run again", |now| {
-            victims
-                .iter()
-                .all(|name| runs_after(now, name, epoch(&status, name)))
-        });
+        chain.revive(&status, victims);
     }
     flows(&chain);
     assert_conserved(&chain.stop());
@@ -213,9 +204,7 @@ fn workers_die_at_copy_and_read_only_links() {
         let victim = ["look", "other", "split", "ports"][round % 4];
         let status = flows(&chain);
         dither(&mut random, 300_000);
-        signal(&status, victim, Signal::KILL);
-        let before = epoch(&status, victim);
-        chain.until("it runs again", |now| runs_after(now, victim, before));
+        chain.revive(&status, &[victim]);
     }
     flows(&chain);
     assert_conserved(&chain.stop());

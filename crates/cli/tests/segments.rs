@@ -2,25 +2,20 @@
 //! usual offloads: what they leave to a network card goes through the chain as it is, or up to the
 //! NF that cuts it, and the checker says what cannot take it.
 
+mod iperf3;
 #[path = "../../port/tests/netns/mod.rs"]
 mod netns;
 mod support;
 
-use std::process::{Command, Stdio};
-use std::thread;
+use std::process::Command;
 
-use netns::{Deadline, Host, has, isolated, run};
+use iperf3::iperf3;
+use netns::{Host, has, isolated, run};
 use serde_json::Value;
 use support::*;
 
 const CARRIED: &str = include_str!("../../../chains/segments.yaml");
 const CUT: &str = include_str!("../../../chains/cut.yaml");
-
-/// A chain file without its name.
-fn chain(file: &str) -> String {
-    let lines = file.lines().filter(|line| !line.starts_with("name:"));
-    lines.map(|line| format!("{line}\n")).collect()
-}
 
 /// Two hosts that reach each other by a veth pair, and by whatever joins `left` and `right`.
 fn hosts() -> [Host; 2] {
@@ -37,36 +32,10 @@ fn hosts() -> [Host; 2] {
 }
 
 /// Gbit/s of a second of TCP.
-fn rate([client, server]: &[Host; 2], address: &'static str) -> f64 {
-    let server = server.spawn(|| {
-        let mut iperf3 = Command::new("timeout");
-        iperf3
-            .args(["30", "iperf3", "-s", "-1"])
-            .stdout(Stdio::null());
-        iperf3.status().unwrap()
-    });
-    let client = client.spawn(move || {
-        let deadline = Deadline::new();
-        loop {
-            deadline.check("a server that listens");
-            let mut iperf3 = Command::new("iperf3");
-            let output = iperf3
-                .args(["-c", address, "-t", "1", "--json"])
-                .output()
-                .unwrap();
-            // The server may not listen yet; that is no failure of the command.
-            let result = serde_json::from_slice::<Value>(&output.stdout).unwrap();
-            if result["error"].is_null() {
-                return result["end"]["sum_received"]["bits_per_second"]
-                    .as_f64()
-                    .unwrap();
-            }
-            thread::yield_now();
-        }
-    });
-    let rate = client.join().unwrap() / 1e9;
-    assert!(server.join().unwrap().success());
-    rate
+fn rate(hosts: &[Host; 2], address: &'static str) -> f64 {
+    let result = iperf3(hosts, address, &["-t", "1"]);
+    let rate = result["end"]["sum_received"]["bits_per_second"].as_f64();
+    rate.unwrap() / 1e9
 }
 
 /// Prints what iperf3 gets by the veth pair, by a chain that carries, and by one that cuts.
@@ -80,7 +49,8 @@ fn hosts_with_their_offloads_reach_each_other_by_large_packets() {
         let hosts = hosts();
         let direct = rate(&hosts, "198.19.0.2");
         for (words, counter) in [("carry", "carried"), ("cut", "cut_apart")] {
-            let text = chain(CARRIED).replace("segments: carry", &format!("segments: {words}"));
+            let text =
+                without_name(CARRIED).replace("segments: carry", &format!("segments: {words}"));
             let chain = Running::start("segments", &text);
             let crossed = rate(&hosts, "198.18.0.2");
             let status = chain.stop();
@@ -115,7 +85,7 @@ fn large_packets_are_cut_in_the_middle_of_a_chain() {
     }
     isolated(test, || {
         let hosts = hosts();
-        let chain = Running::start("cut", &chain(CUT));
+        let chain = Running::start("cut", &without_name(CUT));
         let crossed = rate(&hosts, "198.18.0.2");
         let status = chain.stop();
         assert_conserved(&status);
@@ -151,8 +121,8 @@ fn what_cannot_take_large_packets_is_named() {
         let output = catena.arg("check").arg(&file).output().unwrap();
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    assert_eq!(complaint(&chain(CUT)), "");
-    let right = chain(CARRIED);
+    assert_eq!(complaint(&without_name(CUT)), "");
+    let right = without_name(CARRIED);
     assert_eq!(complaint(&right), "");
     let policer = "{ type: policer, rate: 1kpps, burst: 8 }";
     for (from, to, what) in [

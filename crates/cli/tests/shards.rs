@@ -15,7 +15,6 @@ use catena_engine::shard::{Choice, Chooser, OwnKey, Sharding};
 use catena_engine::supervisor::status::Status;
 use catena_engine::supervisor::{Options, Supervisor};
 use catena_wire::dissect::{Dissected, Fragment};
-use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
 
@@ -77,9 +76,7 @@ fn a_killed_shard_recovers_alone() {
         let victim = shard(["look", "swap"][round % 2], random.below(SHARDS));
         let status = flows(&chain);
         dither(&mut random, 300_000);
-        let before = epoch(&status, &victim);
-        assert!(signal(&status, &victim, Signal::KILL));
-        let after = chain.until("it runs again", |now| runs_after(now, &victim, before));
+        let after = chain.revive(&status, &[&victim]);
         for worker in workers(&after).filter(|worker| worker["name"] != victim.as_str()) {
             let name = worker["name"].as_str().unwrap();
             assert_eq!(worker["epoch"], epoch(&status, name), "{name} lives on");
@@ -90,8 +87,7 @@ fn a_killed_shard_recovers_alone() {
     assert_conserved(&end);
     assert_eq!(number(&end["deaths"]), 10);
     // What is lost was in the hands of the killed; nothing was overtaken, doubled or damaged.
-    let nodes = end["nodes"].as_array().unwrap().iter();
-    let killed: u64 = nodes.map(|node| number(&node["killed"])).sum();
+    let killed = killed(&end);
     assert_eq!(
         faults(&end, &["duplicated", "reordered", "stale", "corrupted"]),
         [0; 4]
@@ -476,16 +472,13 @@ fn killed_shards_of_a_program_lose_no_flow_and_keep_exact_accounts() {
         let victim = shard("tell", random.below(4));
         let status = flows(&chain);
         dither(&mut random, 300_000);
-        let before = epoch(&status, &victim);
-        assert!(signal(&status, &victim, Signal::KILL));
-        chain.until("it runs again", |now| runs_after(now, &victim, before));
+        chain.revive(&status, &[&victim]);
     }
     flows(&chain);
     let end = chain.stop();
     assert_conserved(&end);
     assert_eq!((number(&end["deaths"]), known(&end)), (8, 500), "{end:#}");
-    let nodes = end["nodes"].as_array().unwrap().iter();
-    let killed: u64 = nodes.map(|node| number(&node["killed"])).sum();
+    let killed = killed(&end);
     let found = faults(&end, &["duplicated", "reordered", "stale", "corrupted"]);
     assert_eq!(found, [0; 4], "{end:#}");
     assert!(faults(&end, &["lost"])[0] <= killed, "{end:#}");

@@ -4,7 +4,6 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
 
@@ -57,10 +56,6 @@ fn shards_in_threads_count_every_packet_once() {
 #[test]
 fn killed_shards_lose_no_update_of_a_shared_register() {
     let mut chain = Running::start("tallied", &tallied(4));
-    let killed = |status: &Value| -> u64 {
-        let nodes = status["nodes"].as_array().unwrap().iter();
-        nodes.map(|node| number(&node["killed"])).sum()
-    };
     let are_through = |status: &Value| packets_out(status) + killed(status) == PACKETS;
     let (mut random, mut round) = (seed(), 0);
     let mut status = chain.until("packets flow", |status| packets_out(status) > 0);
@@ -68,9 +63,7 @@ fn killed_shards_lose_no_update_of_a_shared_register() {
         // The first one has no part of its own in it.
         let victim = format!("tell/{}", round % 2 * random.below(4));
         dither(&mut random, 100_000);
-        let before = epoch(&status, &victim);
-        assert!(signal(&status, &victim, Signal::KILL));
-        status = chain.until("it runs again", |now| runs_after(now, &victim, before));
+        status = chain.revive(&status, &[&victim]);
         round += 1;
     }
     let end = chain.until("all packets have come through", are_through);
@@ -87,9 +80,7 @@ fn killed_shards_lose_no_update_of_a_shared_register() {
     chain.adopt();
     for victim in ["tell/0", "tell/3"] {
         let status = chain.until("an answer", |_| true);
-        let before = epoch(&status, victim);
-        assert!(signal(&status, victim, Signal::KILL));
-        chain.until("it runs again", |now| runs_after(now, victim, before));
+        chain.revive(&status, &[victim]);
     }
     assert_eq!(shared_value(&chain, "tallied"), seen + BEGUN);
     // Fewer shards, and another program of the same layout, go on with the same word.

@@ -90,10 +90,6 @@ fn host_behind_left() -> Host {
     host
 }
 
-fn counter(status: &Value, port: &str, name: &str) -> u64 {
-    number(&node(status, port)["counters"][name])
-}
-
 /// The confined worker of both ports, whose rights and system calls are few, lets go of each
 /// interface and takes the one that comes after it, while the other port's packets go on coming.
 #[test]

@@ -86,14 +86,7 @@ fn workers_are_killed_on_either_side_of_a_connection() {
             let victims: &[&str] = [&["a"][..], &["b"], &["a", "b"], &["ports"]][round % 4];
             let status = flows(&chain);
             dither(&mut random, 300_000);
-            for victim in victims {
-                signal(&status, victim, Signal::KILL);
-            }
-            chain.until("all run again", |now| {
-                victims
-                    .iter()
-                    .all(|name| runs_after(now, name, epoch(&status, name)))
-            });
+            chain.revive(&status, victims);
         }
         flows(&chain);
         let last = chain.stop();
@@ -167,9 +160,7 @@ fn whoever_else_connects_gets_and_changes_nothing() {
     let end = strangers[0].read_to_end(&mut answer);
     assert!(matches!(end, Ok(0) | Err(_)) && answer.is_empty());
     // A new sender finds its way past those that are still there.
-    signal(&status, "a", Signal::KILL);
-    let before = epoch(&status, "a");
-    chain.until("it runs again", |now| runs_after(now, "a", before));
+    chain.revive(&status, &["a"]);
     flows(&chain);
     let last = chain.stop();
     assert_accounted(&last);
@@ -247,9 +238,7 @@ fn links_cross_network_namespaces() {
         .replace("count", &format!("count, netns: {}", spaces.0[2]));
     let chain = Running::start("apart", &text);
     let status = flows(&chain);
-    signal(&status, "a", Signal::KILL);
-    let before = epoch(&status, "a");
-    chain.until("it runs again", |now| runs_after(now, "a", before));
+    chain.revive(&status, &["a"]);
     flows(&chain);
     assert_accounted(&chain.stop());
 }

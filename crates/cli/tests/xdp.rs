@@ -2,17 +2,17 @@
 //! copied on the way, and a killed worker loses nothing but what it held. `chains/upf/xdp.yaml`
 //! between an SMF, a gNB and a host.
 
+mod iperf3;
 #[path = "../../port/tests/netns/mod.rs"]
 mod netns;
 mod support;
 
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
+use iperf3::iperf3;
 use netns::{Deadline, Host, has, isolated, run};
-use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
 
@@ -21,9 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// `chains/xdp.yaml`, in a mode, and with links on which packets stay where they lie.
 fn chain(mode: &str) -> String {
-    let file = include_str!("../../../chains/xdp.yaml");
-    let lines = file.lines().filter(|line| !line.starts_with("name:"));
-    let lines = lines.map(|line| match line.strip_prefix("  - ") {
+    let text = without_name(include_str!("../../../chains/xdp.yaml"));
+    let lines = text.lines().map(|line| match line.strip_prefix("  - ") {
         Some(link) => format!("  - {{ link: {link}, aggregate: off }}\n"),
         None => format!("{line}\n").replace(" } }", &format!(", mode: {mode} }} }}")),
     });
@@ -53,11 +52,6 @@ fn can_run(test: &str) -> bool {
     has(test, &["ip", "ethtool", "ping"])
 }
 
-fn counter(status: &Value, port: &str, name: &str) -> u64 {
-    let counted = &node(status, port)["counters"];
-    number(&counted[name])
-}
-
 #[test]
 fn programs_reach_each_other_without_a_copied_byte() {
     let test = "programs_reach_each_other_without_a_copied_byte";
@@ -66,34 +60,10 @@ fn programs_reach_each_other_without_a_copied_byte() {
     }
     isolated(test, || {
         for mode in ["native", "generic"] {
-            let [left, right] = hosts();
+            let hosts = hosts();
             let chain = Running::start("xdp", &chain(mode));
-            left.run("ping -c 5 -i 0.2 -W 5 198.18.0.2");
-            let server = right.spawn(|| {
-                Command::new("timeout")
-                    .args(["30", "iperf3", "-s", "-1"])
-                    .stdout(Stdio::null())
-                    .status()
-                    .unwrap()
-            });
-            let client = left.spawn(|| {
-                let deadline = Deadline::new();
-                loop {
-                    deadline.check("a server that listens");
-                    let output = Command::new("iperf3")
-                        .args(["-c", "198.18.0.2", "-n", "8M", "--json"])
-                        .output()
-                        .unwrap();
-                    // The server may not listen yet; that is no failure of the command.
-                    let result = serde_json::from_slice::<Value>(&output.stdout).unwrap();
-                    if result["error"].is_null() {
-                        return result;
-                    }
-                    thread::yield_now();
-                }
-            });
-            let result = client.join().unwrap();
-            assert!(server.join().unwrap().success());
+            hosts[0].run("ping -c 5 -i 0.2 -W 5 198.18.0.2");
+            let result = iperf3(&hosts, "198.18.0.2", &["-n", "8M"]);
             let bytes = number(&result["end"]["sum_received"]["bytes"]);
             // The client ends once 8 MiB are sent; the server counts what had arrived by then.
             assert!(bytes >= 1 << 20, "{mode}: {result:#}");
@@ -142,9 +112,7 @@ fn a_killed_port_is_succeeded_and_no_buffer_is_lost() {
             let before = chain.until("the first status", |_| true);
             let status = chain.until("packets pass", |now| sent(now) > sent(&before) + 100);
             dither(&mut random, 300_000);
-            assert!(signal(&status, "ports", Signal::KILL));
-            let life = epoch(&status, "ports");
-            let after = chain.until("it runs again", |now| runs_after(now, "ports", life));
+            let after = chain.revive(&status, &["ports"]);
             chain.until("packets pass again", |now| sent(now) > sent(&after));
             flood.join().unwrap();
         }
@@ -254,7 +222,7 @@ fn a_upf_between_interfaces_of_af_xdp_forwards_both_ways() {
         }
         data.run("ip route add 10.45.0.0/16 via 203.0.113.1");
         let file = include_str!("../../../chains/upf/xdp.yaml");
-        let chain = Running::start("upf-xdp", &file.replace("name: upf-xdp", ""));
+        let chain = Running::start("upf-xdp", &without_name(file));
         let ports = ["n3", "n4", "n6"];
         let attached = |status: &Value| ports.map(|port| counter(status, port, "attached"));
         chain.until("ports take packets", |status| attached(status) == [1; 3]);

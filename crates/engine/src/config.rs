@@ -9,6 +9,10 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+mod mac;
+
+pub use mac::Mac;
+
 /// Name of one side of a link at a node: the output it leaves by, or the input it arrives at.
 pub type PortSide = String;
 

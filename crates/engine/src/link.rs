@@ -25,4 +25,6 @@ pub use ring_tx::TxLink;
 #[cfg(test)]
 mod read_only_tests;
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod waiting_tests;

@@ -172,6 +172,16 @@ impl NfBench {
         self.built.nf.as_mut()
     }
 
+    /// A counter of the NF's own.
+    ///
+    /// # Panics
+    /// If it has none of that name.
+    pub fn counter(&self, name: &str) -> u64 {
+        let report = self.built.nf.report();
+        let entry = report.iter().find(|(entry, _)| *entry == name);
+        entry.unwrap_or_else(|| panic!("no {name} in {report:?}")).1
+    }
+
     /// Answers a control request as a worker does: the control half first, if there is one.
     ///
     /// # Errors

@@ -88,6 +88,7 @@ pub mod efsm;
 mod flow;
 mod hash;
 pub mod ipfix;
+mod kept;
 mod memory;
 pub mod meter;
 pub mod nat44;

@@ -25,7 +25,7 @@ use catena_flow::ipfix::KIND;
 use serde_json::{Value, json};
 
 use collector::{Collector, Record};
-use frames::{gtpu, tcp, udp, udp6};
+use frames::{gtpu, tcp, udp};
 use random::Random;
 
 /// A second, in nanoseconds.
@@ -72,12 +72,7 @@ fn told(bench: &mut NfBench, collector: &mut Collector, is_draining: bool) {
 fn drained(bench: &mut NfBench, collector: &mut Collector) {
     told(bench, collector, true);
     assert!(!bench.nf().holds_packets());
-    assert_eq!((counter(bench, "flows"), bench.buffers_in_use()), (0, 0));
-}
-
-fn counter(bench: &mut NfBench, name: &str) -> u64 {
-    let all = bench.nf().report();
-    all.iter().find(|(one, _)| *one == name).unwrap().1
+    assert_eq!((bench.counter("flows"), bench.buffers_in_use()), (0, 0));
 }
 
 fn sums(records: &[Record]) -> (u64, u64) {
@@ -163,7 +158,7 @@ fn records_sum_up_to_all_that_has_passed() {
             let frame = match random.below(3) {
                 0 => udp("10.0.0.1", "203.0.113.5", (port, 53), len),
                 1 => tcp("10.0.0.1", "203.0.113.5", (port, 80), 0x10),
-                _ => udp6("2001:db8::1", "2001:db8::2", (port, 53), len),
+                _ => udp("2001:db8::1", "2001:db8::2", (port, 53), len),
             };
             // Who was used at this instant does not give way.
             bench.now = Nanos(bench.now.0 + 1000);
@@ -175,23 +170,20 @@ fn records_sum_up_to_all_that_has_passed() {
             }
         }
         drained(&mut bench, &mut collector);
-        let metered = ["packets_metered", "octets_metered"].map(|name| counter(&mut bench, name));
+        let metered = ["packets_metered", "octets_metered"].map(|name| bench.counter(name));
         assert_eq!(
             sums(&collector.records),
             (metered[0], metered[1]),
             "seed {seed}"
         );
         // Of a table that is too small a place may be full of which nobody can give way.
-        let unmetered = counter(&mut bench, "unmetered");
+        let unmetered = bench.counter("unmetered");
         assert_eq!(metered[0] + unmetered, passed.0, "seed {seed}");
         if capacity == 4000 {
             assert_eq!((metered[0], metered[1]), passed, "seed {seed}");
         }
-        assert_eq!(counter(&mut bench, "records_lost"), 0);
-        assert_eq!(
-            counter(&mut bench, "records"),
-            collector.records.len() as u64
-        );
+        assert_eq!(bench.counter("records_lost"), 0);
+        assert_eq!(bench.counter("records"), collector.records.len() as u64);
         let gave_way = collector.records.iter().any(|one| one.reason == 5);
         assert!(gave_way || capacity > 5, "seed {seed}");
     }
@@ -234,7 +226,7 @@ fn templates_are_told_again_and_what_is_no_ip_passes() {
     let mut bench = bench(json!({"template_refresh": "60s"}));
     let mut collector = Collector::default();
     pass(&mut bench, &[&[2; 60], &[3; 14]]);
-    assert_eq!(counter(&mut bench, "unmetered"), 2);
+    assert_eq!(bench.counter("unmetered"), 2);
     for _ in 0..5 {
         later(&mut bench, &mut collector, 60 * S);
     }
@@ -255,7 +247,7 @@ fn without_room_messages_wait_and_losses_are_counted() {
         bench.now = Nanos(bench.now.0 + S);
         bench.emit(0, false);
     }
-    let lost = counter(&mut bench, "records_lost");
+    let lost = bench.counter("records_lost");
     assert!(lost > 100, "{lost}");
     let (_, next) = bench.emit(0, false);
     assert!(next > Some(bench.now), "it does not ask again and again");
@@ -329,7 +321,7 @@ fn tshark_reads_the_same_and_has_nothing_to_complain_of() {
         );
         pass(
             &mut bench,
-            &[&udp6("2001:db8::1", "2001:db8::2", (port, 53), 9)],
+            &[&udp("2001:db8::1", "2001:db8::2", (port, 53), 9)],
         );
         pass(
             &mut bench,

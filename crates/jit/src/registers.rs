@@ -9,6 +9,7 @@ use catena_flow::STATE_WORDS_MAX;
 use catena_flow::program::field::ones;
 use catena_flow::program::globals::Raised;
 use catena_flow::program::ir::{Binary, FlowRegister, Op, Scope, Slot, Value as Operand};
+use catena_flow::program::layout::Layout;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{AtomicRmwOp, InstBuilder, Value, types};
 use std::mem::offset_of;
@@ -178,18 +179,12 @@ impl Generator<'_, '_> {
 
     /// Address of a word of a global register, and whether there is one.
     fn global_word(&mut self, global: u16, index: Operand) -> (Value, Value) {
-        let globals = &self.program.globals;
-        let is_shared = |at: usize| {
-            let register = globals.get(at);
-            register.is_some_and(|one| one.scope == Scope::Shared)
-        };
-        let own = is_shared(usize::from(global));
-        let before = globals.iter().enumerate().take(usize::from(global));
-        let start: u64 = before
-            .filter(|(at, _)| is_shared(*at) == own)
-            .map(|(_, one)| u64::from(one.count))
-            .sum();
-        let (words, present) = match own {
+        let number = usize::from(global);
+        let register = self.program.globals.get(number);
+        let starts = Layout::global_starts(self.program);
+        let start = starts.get(number).copied().unwrap_or(0);
+        let is_shared = register.is_some_and(|one| one.scope == Scope::Shared);
+        let (words, present) = match is_shared {
             true => (
                 offset_of!(Context, shared),
                 offset_of!(Context, shared_count),
@@ -199,7 +194,7 @@ impl Generator<'_, '_> {
                 offset_of!(Context, global_count),
             ),
         };
-        let count = globals.get(usize::from(global)).map_or(0, |one| {
+        let count = register.map_or(0, |one| {
             u64::from(one.count) - u64::from(is_made(Wrong::Array))
         });
         let (index, width) = self.value(index);
@@ -207,7 +202,7 @@ impl Generator<'_, '_> {
         let how = IntCC::UnsignedLessThan;
         let is_element = self.builder.ins().icmp(how, index, limit);
         let index = self.fitted(index, width, 64);
-        let start = self.int(start);
+        let start = self.int(start.into());
         let at = self.builder.ins().iadd(index, start);
         let present = self.pointer(present);
         let is_present = self.builder.ins().icmp(how, at, present);

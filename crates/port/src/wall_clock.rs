@@ -1,7 +1,7 @@
 //! The time of day that belongs to a time of the engine: for timestamps in files, nothing else.
 
 use catena_engine::nf::Nanos;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use catena_shm::tsc;
 
 /// The distance between the two clocks, taken once: a step of the wall clock while a port is open
 /// does not make its timestamps jump.
@@ -11,16 +11,11 @@ pub(crate) struct WallClock {
     epoch_ns: i128,
 }
 
-fn ns(time: Timespec) -> i128 {
-    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
-}
-
 impl WallClock {
     /// Reads both clocks. The engine's is the kernel's monotonic one.
     pub(crate) fn read() -> Self {
-        let wall = ns(clock_gettime(ClockId::Realtime));
         Self {
-            epoch_ns: wall - ns(clock_gettime(ClockId::Monotonic)),
+            epoch_ns: tsc::epoch_ns(),
         }
     }
 
@@ -32,16 +27,17 @@ impl WallClock {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{SystemTime, UNIX_EPOCH};
+
     use super::*;
 
     #[test]
     fn engine_time_becomes_time_of_day() {
         let clock = WallClock::read();
         assert_eq!(clock.at(Nanos(5_000)) - clock.at(Nanos(2_000)), 3_000);
-        let monotonic = clock_gettime(ClockId::Monotonic);
-        let now = Nanos(u64::try_from(ns(monotonic)).unwrap());
-        let wall = ns(clock_gettime(ClockId::Realtime));
-        let off_by = i128::from(clock.at(now)) - wall;
-        assert!(off_by.abs() < 1_000_000_000, "{off_by} ns");
+        let now = Nanos(tsc::kernel_ns());
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let off_by = u128::from(clock.at(now)).abs_diff(wall.as_nanos());
+        assert!(off_by < 1_000_000_000, "{off_by} ns");
     }
 }

@@ -7,6 +7,8 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// A calibrated clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
@@ -63,9 +65,18 @@ pub fn ns_per_tick(span: Duration) -> f64 {
 
 /// Nanoseconds on the kernel's monotonic clock.
 pub fn kernel_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(ns_of(ClockId::Monotonic)).unwrap_or(0)
+}
+
+/// Nanoseconds since 1970 when the kernel's monotonic clock showed 0. Whoever tells the time of day
+/// takes it once: a step of the wall clock does not make later times jump.
+pub fn epoch_ns() -> i128 {
+    ns_of(ClockId::Realtime) - ns_of(ClockId::Monotonic)
+}
+
+fn ns_of(clock: ClockId) -> i128 {
+    let time = clock_gettime(clock);
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
 /// Whether the kernel itself trusts the counter.

@@ -19,8 +19,6 @@ use crate::upf::Upf;
 /// Most bytes of an ICMP error of IPv4 (RFC 1812, 4.3.2.3), and of IPv6 (RFC 4443, 2.4).
 const V4_LEN_MAX: usize = 576;
 const V6_LEN_MAX: usize = 1280;
-/// Code of Destination Unreachable.
-const FRAGMENTATION_NEEDED: u8 = 4;
 
 /// What tells the sender of `packet` that it may have `mtu` bytes: an IP packet, from `own`, of
 /// the same version. None if nothing may be told.
@@ -64,7 +62,7 @@ pub fn too_big(packet: &[u8], mtu: usize, own: IpAddr) -> Option<Vec<u8>> {
             let message = &mut bytes[ipv4::HEADER_LEN_MIN..];
             icmpv4::Header {
                 message_type: icmpv4::Type::DESTINATION_UNREACHABLE,
-                code: FRAGMENTATION_NEEDED,
+                code: icmpv4::FRAGMENTATION_NEEDED,
                 rest: [0, 0, high, low],
             }
             .emit(message);

@@ -366,11 +366,7 @@ fn build(
     if !is_simulated {
         settings.seed = random();
     }
-    let now_ns = if is_simulated {
-        0
-    } else {
-        clocks::monotonic_ns()
-    };
+    let now_ns = clocks::now_ns(&config);
     let missing = || vec![ConfigError::new("", "its memory is missing", "report this")];
     let state = context.take_state(STATE).ok_or_else(missing)?;
     let memory = state.memory.into_bytes().ok_or_else(missing)?;

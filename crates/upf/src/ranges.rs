@@ -42,8 +42,7 @@ impl Index {
     /// A capacity that no table has.
     pub fn new(capacity: u32, seed: [u64; 2]) -> Result<Self, String> {
         let shape = Shape::new(2, 1, capacity);
-        let words = shape.words().map_err(|error| error.to_string())?;
-        let table = FlowTable::create(HeapMemory::new(words), &shape, seed, 0);
+        let table = FlowTable::on_heap(&shape, seed, 0);
         let table = table.map_err(|error| error.to_string())?;
         Ok(Self {
             table,

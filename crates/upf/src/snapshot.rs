@@ -18,7 +18,7 @@
 
 use std::io::{BufRead, Seek};
 
-use catena_flow::efsm::hex;
+use catena_flow::efsm::{hex, to_hex};
 use serde_json::{Value, json};
 
 use crate::association::{ASSOCIATION_COUNT, Association};
@@ -39,14 +39,6 @@ pub use file::{Writer, is_of, is_same};
 pub const SESSIONS_AT_ONCE: usize = 16;
 /// Slots that are looked at for it.
 const SLOTS_AT_ONCE: u32 = 4096;
-
-fn to_hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits
-        .map(|digit| char::from(DIGITS[usize::from(digit)]))
-        .collect()
-}
 
 /// What must be the same where a file is read: places in rules mean the same then.
 fn shape(settings: &Settings) -> Value {

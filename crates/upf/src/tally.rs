@@ -6,6 +6,7 @@
 
 use serde_json::{Value, json};
 
+use crate::ceilings::terms::slice_name;
 use crate::model::Session;
 use crate::settings::Settings;
 
@@ -43,14 +44,6 @@ pub struct Tally {
     instances: Vec<Counts>,
     /// By number of the slice; the first is of none.
     slices: Vec<(u32, Counts)>,
-}
-
-/// A slice as an operator writes it.
-fn slice_name(number: u32) -> String {
-    match number & 0xff_ffff {
-        0xff_ffff => (number >> 24).to_string(),
-        sd => format!("{}-{sd:06x}", number >> 24),
-    }
 }
 
 impl Tally {
@@ -171,11 +164,5 @@ mod tests {
         assert_eq!(tally.slices.len(), SLICE_COUNT_MAX + 1);
         let all: u64 = tally.slices.iter().map(|(_, one)| one.packets[0]).sum();
         assert_eq!((all, tally.slices[0].1.sessions), (199, 199 - 64));
-    }
-
-    #[test]
-    fn a_slice_is_named_as_it_is_written() {
-        assert_eq!(slice_name(slice_number(1, None)), "1");
-        assert_eq!(slice_name(slice_number(2, Some(0xabc))), "2-000abc");
     }
 }

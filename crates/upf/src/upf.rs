@@ -140,8 +140,7 @@ pub struct Timers(FlowTable<HeapMemory>);
 impl Timers {
     fn new(slots: u32, seed: [u64; 2], now_ns: u64) -> Result<Self, String> {
         let shape = Shape::new(1, 1, slots);
-        let words = shape.words().map_err(|error| error.to_string())?;
-        let table = FlowTable::create(HeapMemory::new(words), &shape, seed, now_ns);
+        let table = FlowTable::on_heap(&shape, seed, now_ns);
         table.map(Self).map_err(|error| error.to_string())
     }
 

@@ -29,7 +29,7 @@ const IDENT: Range<usize> = 4..6;
 const SEQUENCE: Range<usize> = 6..8;
 
 /// Code of "fragmentation needed and DF set" (RFC 792).
-const FRAGMENTATION_NEEDED: u8 = 4;
+pub const FRAGMENTATION_NEEDED: u8 = 4;
 
 /// Checked access to one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -212,8 +212,8 @@ fn judge(
         .filter(|row| !still.contains(*row) && (is_whole || named.contains(*row)))
         .collect();
     println!();
-    let noticed =
-        ["quick", "slow", "hangs"].map(|name| count(&|_, outcome| outcome.name() == name));
+    let noticed = [Outcome::Quick, Outcome::Slow, Outcome::Hangs]
+        .map(|wanted| count(&|_, outcome| *outcome == wanted));
     println!(
         "{} breaks that can be built",
         count(&|_, outcome| !outcome.is_none())

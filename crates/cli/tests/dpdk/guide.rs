@@ -18,9 +18,7 @@ fn block(heading: &str, kind: &str) -> &'static str {
 fn guided(heading: &str, dir: &Path) -> String {
     let plugin = PLUGIN.as_ref().unwrap().display();
     let text = block(heading, "yaml").replace("/run/", &format!("{}/", dir.display()));
-    let text = text.replace("\" } }", &format!("\", plugin: \"{plugin}\" }} }}"));
-    let lines = text.lines().filter(|line| !line.starts_with("name:"));
-    lines.map(|line| format!("{line}\n")).collect()
+    without_name(&text.replace("\" } }", &format!("\", plugin: \"{plugin}\" }} }}")))
 }
 
 /// The commands of the guide.

@@ -19,11 +19,9 @@ fn listening(dir: &Path, devices: &[String; 2], sockets: &[PathBuf; 2], more: &[
     }
     let options = [&["--forward-mode=txonly"], more].concat();
     let testpmd = Testpmd::start(dir, devices, &options);
-    let started = Instant::now();
-    while !sockets.iter().all(|socket| socket.exists()) {
-        assert!(started.elapsed() < PATIENCE, "testpmd listens");
-        std::thread::yield_now();
-    }
+    wait("testpmd listens", || {
+        sockets.iter().all(|socket| socket.exists())
+    });
     testpmd
 }
 
@@ -149,9 +147,7 @@ fn a_guest_that_listens_is_called_by_the_successor_of_killed_ports() {
         if is_last {
             break;
         }
-        let epoch = epoch(&status, "ports");
-        assert!(signal(&status, "ports", Signal::KILL));
-        let after = chain.until("it runs again", |now| runs_after(now, "ports", epoch));
+        let after = chain.revive(&status, &["ports"]);
         before = passed(&after);
     }
     drop(guest);
@@ -293,9 +289,7 @@ run: {{ mode: process }}
             if is_last {
                 break;
             }
-            let epoch = epoch(&status, "ports");
-            assert!(signal(&status, "ports", Signal::KILL));
-            let after = chain.until("it runs again", |now| runs_after(now, "ports", epoch));
+            let after = chain.revive(&status, &["ports"]);
             before = received(&after, "left");
         }
         assert_conserved(&chain.stop());

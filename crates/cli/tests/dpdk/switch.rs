@@ -6,6 +6,7 @@
 
 use rustix::process::{Pid, Signal};
 
+use super::peer::wait;
 use super::support::*;
 use super::*;
 
@@ -34,11 +35,7 @@ impl Switch {
             database: spawn(dir, "ovsdb-server", &words),
             daemon: None,
         };
-        let started = Instant::now();
-        while !dir.join("db.sock").exists() {
-            assert!(started.elapsed() < PATIENCE, "ovsdb-server listens");
-            std::thread::yield_now();
-        }
+        wait("ovsdb-server listens", || dir.join("db.sock").exists());
         let extra = format!("other_config:dpdk-extra=\"{EXTRA}\"");
         // Its shared pool takes nearly all memory, and is made twice if a guest calls early.
         let settings = "--no-wait init -- set Open_vSwitch . other_config:dpdk-init=true \
@@ -288,9 +285,7 @@ fn a_chain_is_a_function_behind_a_bridge_of_open_vswitch() {
     all_come_back(&switch, &chain);
 
     let status = chain.until("a status", |_| true);
-    let epoch = epoch(&status, "ports");
-    assert!(signal(&status, "ports", Signal::KILL));
-    chain.until("it runs again", |now| runs_after(now, "ports", epoch));
+    chain.revive(&status, &["ports"]);
     all_come_back(&switch, &chain);
 
     switch.restart();

@@ -213,6 +213,17 @@ impl Running {
         );
     }
 
+    /// Kills workers of `status`; gives the first status in which all of them run again.
+    pub(crate) fn revive(&self, status: &Value, names: &[&str]) -> Value {
+        for name in names {
+            assert!(signal(status, name, Signal::KILL), "{name} was dead");
+        }
+        self.until("they run again", |now| {
+            let runs = |name: &&str| runs_after(now, name, epoch(status, name));
+            names.iter().all(runs)
+        })
+    }
+
     /// Stops the chain and gives its last status.
     pub(crate) fn stop(mut self) -> Value {
         let asked = catena(&self.runtime())
@@ -240,6 +251,12 @@ impl Drop for Running {
             let _ = child.wait();
         }
     }
+}
+
+/// A chain file without its name, which [`Running`] writes.
+pub(crate) fn without_name(file: &str) -> String {
+    let lines = file.lines().filter(|line| !line.starts_with("name:"));
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 pub(crate) fn workers(status: &Value) -> impl Iterator<Item = &Value> {
@@ -327,6 +344,17 @@ pub(crate) fn seed() -> Random {
     let asked = std::env::var("CATENA_SEED").ok();
     let asked = asked.and_then(|text| text.parse().ok());
     Random::new(asked.unwrap_or(0x00c0_ffee))
+}
+
+/// A counter of a node's own.
+pub(crate) fn counter(status: &Value, node_name: &str, name: &str) -> u64 {
+    number(&node(status, node_name)["counters"][name])
+}
+
+/// Packets that were in hands of those who were killed.
+pub(crate) fn killed(status: &Value) -> u64 {
+    let nodes = status["nodes"].as_array().unwrap().iter();
+    nodes.map(|node| number(&node["killed"])).sum()
 }
 
 /// Packets that have left by the port `out`.

@@ -3,10 +3,10 @@
 use catena_shm::descriptor::Descriptor;
 use catena_shm::pool::{PoolGeometry, PoolOwner, PoolView};
 use catena_shm::region::Sharing;
-use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
 
-use super::{Inlet, RxLink, TxLink};
-use crate::chain::{Aggregate, Overflow, Trust};
+use super::testing::{ends, spec};
+use super::{RxLink, TxLink};
+use crate::chain::{Aggregate, Trust};
 use crate::drop_reason::DropReason;
 use crate::load::Load;
 use crate::nf::{Burst, Hold, Verdict};
@@ -39,28 +39,12 @@ fn pools() -> (Pools, Pools) {
 }
 
 fn link(aggregate: Aggregate) -> (TxLink, RxLink) {
-    let geometry = RingGeometry {
-        slot_count: 256,
-        staging_bytes: 0,
-    };
-    let spec = RingSpec {
-        link: 0,
-        number: 1,
-        from: 0,
-        to: 1,
-        slot_count: 256,
-        staging_bytes: 0,
+    let (sending, receiving, _) = ends(&RingSpec {
         trust: Trust::Ro,
-        overflow: Overflow::Block,
         aggregate,
-        bundle_headroom: 0,
-        tcp: None,
-    };
-    let producer = RingEnd::create(Side::Producer, geometry, 0).unwrap();
-    let consumer = RingEnd::create(Side::Consumer, geometry, 0).unwrap();
-    let mapped = || MappedRing::new(producer.clone(), consumer.clone());
-    let receiving = RxLink::new(&spec, Inlet::new(mapped(), 0));
-    (TxLink::new(&spec, mapped(), 0), receiving)
+        ..spec(256)
+    });
+    (sending, receiving)
 }
 
 /// The maker writes over all packets that there are, whoever has them.

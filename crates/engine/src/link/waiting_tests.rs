@@ -3,38 +3,18 @@
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
 use catena_shm::ring::RingMemory as _;
-use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
+use catena_shm::ring_memory::MappedRing;
 use catena_shm::sync::Ordering;
 
-use super::{Inlet, RxLink, TxLink};
-use crate::chain::{Aggregate, Overflow, Trust};
+use super::testing::{ends, spec};
+use super::{RxLink, TxLink};
 use crate::load::Load;
 use crate::pools::Pools;
-use crate::protocol::RingSpec;
 
 const SLOTS: u32 = 8;
 
 fn link() -> (TxLink, RxLink, Pools, MappedRing) {
-    let geometry = RingGeometry {
-        slot_count: SLOTS,
-        staging_bytes: 0,
-    };
-    let spec = RingSpec {
-        link: 0,
-        number: 1,
-        from: 0,
-        to: 1,
-        slot_count: SLOTS,
-        staging_bytes: 0,
-        trust: Trust::Shared,
-        overflow: Overflow::Block,
-        aggregate: Aggregate::Off,
-        bundle_headroom: 0,
-        tcp: None,
-    };
-    let producer = RingEnd::create(Side::Producer, geometry, 0).unwrap();
-    let consumer = RingEnd::create(Side::Consumer, geometry, 0).unwrap();
-    let mapped = || MappedRing::new(producer.clone(), consumer.clone());
+    let (sending, receiving, ring) = ends(&spec(SLOTS));
     let pool = PoolGeometry {
         log2_stride: 7,
         buffer_count: 64,
@@ -42,12 +22,7 @@ fn link() -> (TxLink, RxLink, Pools, MappedRing) {
         bundles: false,
     };
     let owner = PoolOwner::create(0, pool, Sharing::ReadWrite).unwrap();
-    (
-        TxLink::new(&spec, mapped(), 0),
-        RxLink::new(&spec, Inlet::new(mapped(), 0)),
-        Pools::new(vec![owner]),
-        mapped(),
-    )
+    (sending, receiving, Pools::new(vec![owner]), ring)
 }
 
 fn send(link: &mut TxLink, pools: &mut Pools, count: usize) {

@@ -10,7 +10,7 @@ use crate::load::Load;
 use crate::nf::{Hold, Moved};
 use crate::nf_bench::{Emitted, NfBench};
 use crate::pools::Pools;
-use crate::segments::testing::{Shape, packet};
+use crate::segments::testing::{Shape, cut_apart, packet};
 
 fn bench() -> NfBench {
     NfBench::new(&KIND, &json!({}), &["out"]).unwrap()
@@ -22,17 +22,6 @@ fn tcp(payload: usize) -> Vec<u8> {
         payload,
         ..Shape::default()
     })
-}
-
-fn segments_of(whole: &[u8], size: usize) -> Vec<Vec<u8>> {
-    let mut cut = Cut::of(whole, size).unwrap();
-    let mut segments = Vec::new();
-    while let Some(len) = cut.next_len() {
-        let mut segment = vec![0; len];
-        cut.write(whole, &mut segment);
-        segments.push(segment);
-    }
-    segments
 }
 
 fn bytes_of(emitted: &[Emitted]) -> Vec<Vec<u8>> {
@@ -58,7 +47,7 @@ fn segments_leave_as_there_is_room_and_what_came_later_leaves_later() {
         assert!(!emitted.is_empty() && emitted.iter().all(|packet| packet.tag == 7));
         left.extend(bytes_of(&emitted));
     }
-    let mut expected = segments_of(&whole, 1000);
+    let mut expected = cut_apart(&whole, 1000).unwrap();
     assert_eq!(expected.len(), 41);
     expected.push(b"behind".to_vec());
     assert_eq!(left, expected);
@@ -130,7 +119,7 @@ fn one_without_a_buffer_that_holds_its_segments_is_let_go_of() {
         assert_eq!(emitted.len(), 1);
         left.extend(bytes_of(&emitted));
     }
-    assert_eq!(left, segments_of(&whole, 9000));
+    assert_eq!(left, cut_apart(&whole, 9000).unwrap());
     assert_eq!(bench.drops, [DropReason::NoBuffer, DropReason::Consumed]);
     assert_eq!(bench.buffers_in_use(), 0);
 }
@@ -221,7 +210,7 @@ proptest! {
                 _ => Offload::NONE,
             };
             match kind {
-                0 => expected.extend(segments_of(&whole, size)),
+                0 => expected.extend(cut_apart(&whole, size).unwrap()),
                 1 => {
                     let mut completed = whole.clone();
                     prop_assert!(complete(&mut completed));

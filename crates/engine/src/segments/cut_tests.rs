@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::Cut;
 use crate::segments::complete;
-use crate::segments::testing::{Shape, packet};
+use crate::segments::testing::{Shape, cut_apart, packet};
 
 fn shapes() -> impl Strategy<Value = Shape> {
     (any::<[bool; 2]>(), 0..3_usize, 0..4_usize, 1..20_000_usize).prop_map(
@@ -20,18 +20,6 @@ fn shapes() -> impl Strategy<Value = Shape> {
             payload,
         },
     )
-}
-
-/// All segments of `whole`.
-fn cut_apart(whole: &[u8], size: usize) -> Option<Vec<Vec<u8>>> {
-    let mut cut = Cut::of(whole, size)?;
-    let mut segments = Vec::new();
-    while let Some(len) = cut.next_len() {
-        let mut segment = vec![0xaa; len];
-        cut.write(whole, &mut segment);
-        segments.push(segment);
-    }
-    Some(segments)
 }
 
 proptest! {

@@ -4,6 +4,8 @@
 
 use catena_wire::checksum::Sum;
 
+use super::cut::Cut;
+
 /// What kind of packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shape {
@@ -74,4 +76,16 @@ pub fn packet(shape: Shape) -> Vec<u8> {
     }
     bytes.extend((0..payload).map(|at| ((at * 7) >> 2) as u8));
     bytes
+}
+
+/// All segments of a packet, over bytes that are not zero; none if it is not to be cut.
+pub fn cut_apart(whole: &[u8], size: usize) -> Option<Vec<Vec<u8>>> {
+    let mut cut = Cut::of(whole, size)?;
+    let mut segments = Vec::new();
+    while let Some(len) = cut.next_len() {
+        let mut segment = vec![0xaa; len];
+        cut.write(whole, &mut segment);
+        segments.push(segment);
+    }
+    Some(segments)
 }

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use catena_shm::tsc::kernel_ns;
+
 use crate::supervisor::body::Body;
 use crate::supervisor::book::{Book, Life, Stage, WrittenRegion, WrittenRespawn, WrittenState};
 use crate::supervisor::change::Change;
 use crate::supervisor::clock::now;
-use crate::supervisor::estate::{Estate, Origin, Parcels, monotonic_ns, write_text};
+use crate::supervisor::estate::{Estate, Origin, Parcels, write_text};
 use crate::supervisor::instance::{Changing, Instance, State};
 use crate::supervisor::keeper::{OPEN, Opening};
 use crate::supervisor::{StartError, Supervisor, spawn};
@@ -26,7 +28,7 @@ impl Supervisor {
         let failed = |why: String| StartError::Orphan(format!("the chain cannot be kept: {why}"));
         let (child, keeper) = spawn::keeper(&self.chain.name, &self.options.program)?;
         let started = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let numbers = (0, monotonic_ns().saturating_sub(started));
+        let numbers = (0, kernel_ns().saturating_sub(started));
         let estate = Estate::new(keeper, child, numbers, &BTreeMap::new());
         let estate = estate.map_err(|error| failed(error.to_string()))?;
         let door = self.runtime.keeper_listener();

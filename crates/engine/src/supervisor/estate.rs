@@ -192,10 +192,3 @@ pub(super) fn read_text(memory: &OwnedFd, len: usize) -> Result<String, String> 
     }
     String::from_utf8(bytes).map_err(|error| error.to_string())
 }
-
-/// The kernel's monotonic clock, which is the same for all processes.
-pub(super) fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let parts = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
-    parts.0.unwrap_or(0) * 1_000_000_000 + parts.1.unwrap_or(0)
-}

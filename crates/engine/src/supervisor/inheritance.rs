@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use catena_shm::counters::Counters;
 use catena_shm::fd_passing;
 use catena_shm::ring_memory::{RingEnd, RingGeometry, Side};
+use catena_shm::tsc::kernel_ns;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::process::Pid;
@@ -21,7 +22,7 @@ use crate::protocol::{RegionName, ToWorker, VERSION};
 use crate::supervisor::book::{Book, Life, Stage, WrittenRegion};
 use crate::supervisor::clock::now;
 use crate::supervisor::container::{Container, Containers, Process};
-use crate::supervisor::estate::{Origin, monotonic_ns, read_text};
+use crate::supervisor::estate::{Origin, read_text};
 use crate::supervisor::instance::{Changing, Held, Instance, State};
 use crate::supervisor::keeper::{Call, Reply, TEXT_BYTES_MAX};
 use crate::supervisor::memory::{Memory, rings};
@@ -210,7 +211,7 @@ pub(super) fn states(inherited: &Inheritance, chain: &Chain) -> Result<States, S
 }
 
 pub(super) fn started(at_ns: u64) -> Instant {
-    let since = Duration::from_nanos(monotonic_ns().saturating_sub(at_ns));
+    let since = Duration::from_nanos(kernel_ns().saturating_sub(at_ns));
     let now = now();
     now.checked_sub(since).unwrap_or(now)
 }

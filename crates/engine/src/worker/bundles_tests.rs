@@ -2,14 +2,14 @@
 
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
-use catena_shm::ring_memory::{MappedRing, RingEnd, RingGeometry, Side};
 use proptest::prelude::*;
 
 use catena_shm::tsc::Clock;
 
 use super::*;
-use crate::chain::{Aggregate, Overflow, Trust};
-use crate::link::{Inlet, RxLink, TxLink};
+use crate::chain::Aggregate;
+use crate::link::testing::{ends, spec};
+use crate::link::{RxLink, TxLink};
 use crate::load::Load;
 use crate::nf::{Burst, Nf, Verdict};
 use crate::packet::Packet;
@@ -67,28 +67,12 @@ fn pools() -> Pools {
 }
 
 fn link(index: usize) -> (TxLink, RxLink) {
-    let geometry = RingGeometry {
-        slot_count: SLOTS,
-        staging_bytes: 0,
-    };
-    let spec = RingSpec {
+    let (sending, receiving, _) = ends(&RingSpec {
         link: index,
-        number: 1,
-        from: 0,
-        to: 1,
-        slot_count: SLOTS,
-        staging_bytes: 0,
-        trust: Trust::Shared,
-        overflow: Overflow::Block,
         aggregate: Aggregate::On,
-        bundle_headroom: 0,
-        tcp: None,
-    };
-    let producer = RingEnd::create(Side::Producer, geometry, 0).unwrap();
-    let consumer = RingEnd::create(Side::Consumer, geometry, 0).unwrap();
-    let mapped = || MappedRing::new(producer.clone(), consumer.clone());
-    let receiving = RxLink::new(&spec, Inlet::new(mapped(), 0));
-    (TxLink::new(&spec, mapped(), 0), receiving)
+        ..spec(SLOTS)
+    });
+    (sending, receiving)
 }
 
 /// What came out of each output, in order, with its tag; the NF's counters; how many bundles came.

@@ -8,8 +8,9 @@ use catena_shm::region::Sharing;
 use catena_shm::tsc::Clock;
 
 use super::*;
-use crate::chain::{Aggregate, Overflow, Trust};
+use crate::chain::{Overflow, Trust};
 use crate::drop_reason::DropReason;
+use crate::link::testing;
 use crate::nf::Nanos;
 use crate::pools::Pools;
 use crate::protocol::Bind;
@@ -101,16 +102,11 @@ impl Scene {
 fn spec(overflow: Overflow) -> RingSpec {
     RingSpec {
         link: LINK,
-        number: 1,
-        from: 0,
-        to: 1,
-        slot_count: 0,
         staging_bytes: 1 << 16,
         trust: Trust::Copy,
         overflow,
-        aggregate: Aggregate::Off,
-        bundle_headroom: 0,
         tcp: Some(Bind::Loopback),
+        ..testing::spec(0)
     }
 }
 

@@ -6,11 +6,10 @@ use std::time::Instant;
 
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
-use catena_shm::ring_memory::{MappedRing, RingGeometry, Side};
 
 use super::*;
-use crate::chain::{Aggregate, Overflow, Trust};
-use crate::link::{Inlet, TxLink};
+use crate::link::TxLink;
+use crate::link::testing::{ends, spec};
 use crate::load::Load;
 use crate::port::{Port, RxBurst, TxBurst};
 use crate::probe::NodeCost;
@@ -24,28 +23,11 @@ use crate::worker::probe::Probe;
 const LONG_NS: u64 = 20_000_000_000;
 
 fn link(index: usize, slot_count: u32) -> (TxLink, RxLink) {
-    let geometry = RingGeometry {
-        slot_count,
-        staging_bytes: 0,
-    };
-    let spec = RingSpec {
+    let (sending, receiving, _) = ends(&RingSpec {
         link: index,
-        number: 1,
-        from: 0,
-        to: 1,
-        slot_count,
-        staging_bytes: 0,
-        trust: Trust::Shared,
-        overflow: Overflow::Block,
-        aggregate: Aggregate::Off,
-        bundle_headroom: 0,
-        tcp: None,
-    };
-    let producer = RingEnd::create(Side::Producer, geometry, 0).unwrap();
-    let consumer = RingEnd::create(Side::Consumer, geometry, 0).unwrap();
-    let mapped = || MappedRing::new(producer.clone(), consumer.clone());
-    let receiving = RxLink::new(&spec, Inlet::new(mapped(), 0));
-    (TxLink::new(&spec, mapped(), 0), receiving)
+        ..spec(slot_count)
+    });
+    (sending, receiving)
 }
 
 fn node(work: Work, inputs: Vec<InEdge>, outputs: Vec<OutEdge>) -> WorkerNode {

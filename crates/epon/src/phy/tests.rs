@@ -140,16 +140,7 @@ fn packets_that_are_no_chunks_are_dropped_as_malformed() {
             let processed = bench.process_one(bytes);
             assert_eq!(processed.verdict, Verdict::Drop(DropReason::Malformed));
         }
-        assert_eq!(
-            bench
-                .nf()
-                .report()
-                .iter()
-                .find(|c| c.0 == "chunks_malformed")
-                .unwrap()
-                .1,
-            4
-        );
+        assert_eq!(bench.counter("chunks_malformed"), 4);
         assert!(bench.nf().control(&json!({"show": "hits"})).is_err());
         assert_eq!(bench.buffers_in_use(), 0);
     }

@@ -32,4 +32,4 @@ pub use compile::{Compiled, compile};
 pub use model::Document;
 pub(crate) use pattern::pattern_of as pattern;
 pub use problem::Problem;
-pub use tables::hex;
+pub use tables::{hex, to_hex};

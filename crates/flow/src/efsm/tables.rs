@@ -264,3 +264,12 @@ pub fn hex(text: &str) -> Option<Vec<u8>> {
     rest.is_empty()
         .then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
+
+/// Bytes in hexadecimal, as [`hex`] reads them.
+pub fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from(DIGITS[usize::from(digit)]))
+        .collect()
+}

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Document, Problem, compile};
+use super::{Document, Problem, compile, to_hex};
 use crate::program::frame::{Buffer, Frame};
 use crate::program::ir::Verdict;
 use crate::program::layout::{Ground, Layout};
@@ -311,13 +311,12 @@ fn elements_tell_each_other_by_metadata_and_a_verdict_ends_the_way() {
 #[test]
 fn tables_meters_templates_and_events_do_what_statements_say() {
     let probe = packet(UDP, (7, 7), (8, 8), 0);
-    let hex: String = probe.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut bench = Bench::new(&json!({
         "outputs": ["out", "other"],
         "metadata": {"colour": 2},
         "tables": {"servers": {"key": ["exact 16"], "data": {"addr": 32},
             "entries": [{"key": [53], "data": {"addr": "10.0.0.53"}}]}},
-        "templates": {"probe": {"packet": hex, "fields": ["ipv4.dst", "udp.dst_port"]}},
+        "templates": {"probe": {"packet": to_hex(&probe), "fields": ["ipv4.dst", "udp.dst_port"]}},
         "elements": [{
             "name": "e", "key": ["ipv4.src"],
             "meters": {"limit": {"gcra": {"rate": "1pps", "burst": 2}}},
@@ -348,9 +347,8 @@ fn tables_meters_templates_and_events_do_what_statements_say() {
 #[test]
 fn a_flow_whose_time_is_over_may_try_again_and_gives_up() {
     let probe = packet(UDP, (7, 7), (8, 8), 0);
-    let hex: String = probe.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut bench = Bench::new(&json!({
-        "templates": {"probe": {"packet": hex}},
+        "templates": {"probe": {"packet": to_hex(&probe)}},
         "elements": [{
             "name": "e", "key": ["ipv4.src"], "registers": {"tries": 4},
             "initial": "new", "states": {"new": {}, "waiting": {"hard": "1s"}},

@@ -128,18 +128,6 @@ pub(super) struct Settings {
     pub(super) simulated_epoch: Option<u32>,
 }
 
-fn mac(text: &str) -> Option<MacAddr> {
-    let mut octets = [0; 6];
-    let mut parts = text.split(':');
-    for octet in &mut octets {
-        let is_octet =
-            |part: &&str| part.len() == 2 && part.bytes().all(|digit| digit.is_ascii_hexdigit());
-        let part = parts.next().filter(is_octet)?;
-        *octet = u8::from_str_radix(part, 16).ok()?;
-    }
-    parts.next().is_none().then_some(MacAddr(octets))
-}
-
 /// Reads and checks a configuration.
 ///
 /// # Errors
@@ -148,8 +136,8 @@ pub(super) fn settings(config: &Value) -> Result<Settings, ConfigErrors> {
     let config: Config = parse_config(config)?;
     let mut errors = Vec::new();
     let mut end = |field: &str, peer: &Peer| {
-        let read = mac(&peer.mac);
-        if read.is_none() {
+        let mac = peer.mac.parse::<MacAddr>();
+        if mac.is_err() {
             let message = format!("\"{}\" is no address of a frame", peer.mac);
             let repair = "write it like \"02:00:00:00:00:01\"";
             errors.push(ConfigError::new(format!("{field}.mac"), message, repair));
@@ -157,7 +145,7 @@ pub(super) fn settings(config: &Value) -> Result<Settings, ConfigErrors> {
         End {
             address: peer.address,
             port: peer.port,
-            mac: read.unwrap_or(MacAddr([0; 6])),
+            mac: mac.unwrap_or(MacAddr([0; 6])),
         }
     };
     let (collector, exporter) = (

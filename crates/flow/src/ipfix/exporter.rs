@@ -371,9 +371,7 @@ mod tests {
     #[test]
     fn a_flow_that_was_begun_by_a_kill_is_told_by_whoever_goes_on() {
         let settings = known();
-        let shape = shape(&settings);
-        let memory = HeapMemory::new(shape.words().unwrap());
-        let mut table = FlowTable::create(&memory, &shape, [1, 2], 0).unwrap();
+        let mut table = FlowTable::on_heap(&shape(&settings), [1, 2], 0).unwrap();
         table
             .insert(&METERED.key, Timeouts::idle(9 * S), S)
             .unwrap();
@@ -388,8 +386,7 @@ mod tests {
     #[test]
     fn a_message_that_can_never_leave_is_given_up_with_its_records() {
         let settings = known();
-        let memory = HeapMemory::new(shape(&settings).words().unwrap());
-        let table = FlowTable::create(&memory, &shape(&settings), [1, 2], 0).unwrap();
+        let table = FlowTable::on_heap(&shape(&settings), [1, 2], 0).unwrap();
         let mut exporter = Exporter::new(settings, table, 1, 0);
         exporter.meter(&METERED, S);
         exporter.work(2 * S, false);

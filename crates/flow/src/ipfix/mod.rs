@@ -22,26 +22,25 @@ mod exporter;
 mod key;
 mod message;
 
-use catena_engine::config::{ConfigError, ConfigErrors};
+use catena_engine::config::ConfigErrors;
 use catena_engine::nf::{
-    BuildContext, BuiltNf, Burst, Emission, Nanos, Nf, NfKind, NfMemory, NfPlan, StatePlan, Verdict,
+    BuildContext, BuiltNf, Burst, Emission, Nanos, Nf, NfKind, NfPlan, StatePlan, Verdict,
 };
 use catena_engine::own_counters::CounterSink;
 use catena_engine::shard::Sharding;
-use catena_shm::state::{STATE_LINE_BYTES, StateWords};
+use catena_shm::state::StateWords;
 use catena_wire::ethernet::{self, EtherType};
 use catena_wire::ip::{Addresses, Protocol};
 use catena_wire::{ipv4, udp};
 use serde_json::Value;
 
-use crate::FlowTable;
-use crate::hash::random_seed;
+use crate::kept::Table;
 
 use config::{Settings, schema, settings};
 use exporter::Exporter;
 use key::metered;
 
-/// Name of the memory that outlives the NF.
+/// What outlives the NF.
 const STATE: &str = "flows";
 /// Where messages leave.
 const EXPORT: u8 = 1;
@@ -58,12 +57,11 @@ const COUNTERS: [&str; 7] = [
     "messages",
 ];
 
-fn memory_bytes(settings: &Settings) -> Result<usize, ConfigErrors> {
-    let words = exporter::shape(settings).words().map_err(|error| {
-        let repair = "ask for fewer flows";
-        vec![ConfigError::new("flows", error.to_string(), repair)]
-    })?;
-    Ok(words * size_of::<u64>() + STATE_LINE_BYTES)
+fn kept(settings: &Settings) -> Table {
+    Table {
+        name: STATE,
+        shape: exporter::shape(settings),
+    }
 }
 
 fn nf_plan(config: &Value) -> Result<NfPlan, ConfigErrors> {
@@ -77,7 +75,7 @@ fn nf_plan(config: &Value) -> Result<NfPlan, ConfigErrors> {
         .sharding(Sharding::Any)
         .state(StatePlan {
             name: STATE.to_owned(),
-            bytes: memory_bytes(&settings)?,
+            bytes: kept(&settings).bytes()?,
             layout: 1,
             is_shared: false,
         }))
@@ -85,29 +83,7 @@ fn nf_plan(config: &Value) -> Result<NfPlan, ConfigErrors> {
 
 fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, ConfigErrors> {
     let settings = settings(config)?;
-    let state = context.take_state(STATE);
-    let is_taken_over = state.as_ref().is_some_and(|state| state.is_taken_over);
-    let bytes = memory_bytes(&settings)?;
-    // Without a supervisor there is nobody who keeps it.
-    let memory = state.map_or_else(|| NfMemory::new(bytes), |state| state.memory);
-    let memory = std::sync::Arc::new(memory.into_words());
-    let shape = exporter::shape(&settings);
-    let attached = match is_taken_over {
-        // As if late, so that no stamp is taken for one of the future.
-        true => FlowTable::attach(memory.clone(), &shape, u64::MAX).map(Some),
-        false => Ok(None),
-    };
-    let notice = attached.as_ref().err();
-    let notice = notice.map(|error| format!("flows begin anew: {error}"));
-    let flows = match attached {
-        Ok(Some((flows, _))) => flows,
-        Ok(None) | Err(_) => {
-            FlowTable::create(memory, &shape, random_seed(), 0).map_err(|error| {
-                let repair = "ask for fewer flows";
-                vec![ConfigError::new("flows", error.to_string(), repair)]
-            })?
-        }
-    };
+    let (flows, notice) = kept(&settings).open(context)?;
     let domain = settings.domain.wrapping_add(context.shard.into());
     let epoch_ns = clocks::epoch_ns(&settings);
     let mut built = BuiltNf::new(Ipfix {

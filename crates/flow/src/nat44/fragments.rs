@@ -37,8 +37,7 @@ fn key(seen: &Seen, input: u8) -> [u64; 2] {
 impl Fragments {
     pub(super) fn new(capacity: u32, hard_ns: u64) -> Option<Self> {
         let shape = Shape::new(2, 2, capacity);
-        let memory = HeapMemory::new(shape.words().ok()?);
-        let table = FlowTable::create(memory, &shape, random_seed(), 0).ok()?;
+        let table = FlowTable::on_heap(&shape, random_seed(), 0).ok()?;
         Some(Self {
             table,
             timeouts: Timeouts::hard(hard_ns),

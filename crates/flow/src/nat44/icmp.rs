@@ -9,7 +9,7 @@ use catena_wire::icmpv4;
 use catena_wire::ip::Protocol;
 
 use super::endpoint::Endpoint;
-use super::packet::{Seen, Side, set_address, set_port, word};
+use super::packet::{Seen, Side, is_query, set_address, set_port, word};
 
 /// Shortest header of IPv4.
 const HEADER_LEN_MIN: usize = 20;
@@ -48,7 +48,7 @@ impl Subject {
             Protocol::TCP | Protocol::UDP => {
                 [word(packet, header_len), word(packet, header_len + 2)]
             }
-            Protocol::ICMP if [0, 8, 13, 14].contains(packet.get(header_len)?) => {
+            Protocol::ICMP if is_query(icmpv4::Type(*packet.get(header_len)?)) => {
                 [word(packet, header_len + 4); 2]
             }
             _ => return None,

@@ -36,19 +36,19 @@ mod why;
 
 use std::collections::VecDeque;
 
-use catena_engine::config::{ConfigError, ConfigErrors};
+use catena_engine::config::ConfigErrors;
 use catena_engine::nf::{
-    BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Kept, Nanos, Nf, NfKind, NfMemory,
-    NfPlan, StatePlan, Verdict,
+    BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Kept, Nanos, Nf, NfKind, NfPlan,
+    StatePlan, Verdict,
 };
 use catena_engine::own_counters::CounterSink;
 use catena_engine::shard::Sharding;
-use catena_shm::state::{STATE_LINE_BYTES, StateWords};
+use catena_shm::state::StateWords;
 use serde_json::Value;
 
-use crate::hash::random_seed;
+use crate::Flow;
+use crate::kept::Table;
 use crate::table::lookup::BURST_MAX;
-use crate::{Flow, FlowTable};
 
 use config::{Settings, schema, settings};
 use fragments::Fragments;
@@ -57,7 +57,7 @@ use path::{FROM_INSIDE, Found, Path, Step, TO_INSIDE, TO_OUTSIDE, Translated};
 use translator::Nat;
 use why::{REASONS, Why};
 
-/// Name of the memory that outlives the NF.
+/// What outlives the NF.
 const STATE: &str = "sessions";
 /// Packets that wait for each output, in a circle.
 const QUEUE_MAX: usize = 1024;
@@ -95,12 +95,11 @@ const STANDING: [&str; 6] = [
     "events_waiting",
 ];
 
-fn memory_bytes(settings: &Settings) -> Result<usize, ConfigErrors> {
-    let words = translator::shape(settings).words().map_err(|error| {
-        let repair = "ask for fewer sessions";
-        vec![ConfigError::new("sessions", error.to_string(), repair)]
-    })?;
-    Ok(words * size_of::<u64>() + STATE_LINE_BYTES)
+fn kept(settings: &Settings) -> Table {
+    Table {
+        name: STATE,
+        shape: translator::shape(settings),
+    }
 }
 
 fn nf_plan(config: &Value) -> Result<NfPlan, ConfigErrors> {
@@ -114,7 +113,7 @@ fn nf_plan(config: &Value) -> Result<NfPlan, ConfigErrors> {
         .drop_reasons(REASONS)
         .state(StatePlan {
             name: STATE.to_owned(),
-            bytes: memory_bytes(&settings)?,
+            bytes: kept(&settings).bytes()?,
             layout: 1,
             is_shared: false,
         })
@@ -153,34 +152,13 @@ fn nf_plan(config: &Value) -> Result<NfPlan, ConfigErrors> {
 
 fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, ConfigErrors> {
     let settings = settings(config)?;
-    let fault = |message: &str| {
-        let repair = "ask for fewer sessions";
-        vec![ConfigError::new("sessions", message.to_owned(), repair)]
-    };
-    let state = context.take_state(STATE);
-    let is_taken_over = state.as_ref().is_some_and(|state| state.is_taken_over);
-    let bytes = memory_bytes(&settings)?;
-    // Without a supervisor there is nobody who keeps it.
-    let memory = state.map_or_else(|| NfMemory::new(bytes), |state| state.memory);
-    let memory = std::sync::Arc::new(memory.into_words());
-    let shape = translator::shape(&settings);
-    let attached = match is_taken_over {
-        // There is no clock here: as if late, so that no stamp is taken for one of the future.
-        true => FlowTable::attach(memory.clone(), &shape, u64::MAX).map(Some),
-        false => Ok(None),
-    };
-    let notice = attached.as_ref().err();
-    let notice = notice.map(|error| format!("sessions begin anew: {error}"));
-    let sessions = match attached {
-        Ok(Some((sessions, _))) => sessions,
-        Ok(None) | Err(_) => FlowTable::create(memory, &shape, random_seed(), 0)
-            .map_err(|error| fault(&error.to_string()))?,
-    };
+    let kept = kept(&settings);
+    let (sessions, notice) = kept.open(context)?;
     let circle = settings.circle;
     let fragments = Fragments::new(settings.fragments, settings.timeouts.fragment.ns);
-    let fragments = fragments.ok_or_else(|| fault("there are too many fragments"))?;
-    let (nat, given_up) =
-        Nat::new(settings, sessions).ok_or_else(|| fault("its tables cannot be made"))?;
+    let fragments = fragments.ok_or_else(|| kept.too_many("there are too many fragments"))?;
+    let nat = Nat::new(settings, sessions);
+    let (nat, given_up) = nat.ok_or_else(|| kept.too_many("its tables cannot be made"))?;
     let path = Path {
         nat,
         fragments,

@@ -14,8 +14,16 @@ use catena_wire::{icmpv4, ipv4};
 
 use super::endpoint::Endpoint;
 
-/// Queries of ICMP: echo, and the timestamps of RFC 792.
-const QUERIES: [u8; 4] = [0, 8, 13, 14];
+/// Whether a message of ICMP has an identifier that stands for its port: echo, and the timestamps
+/// of RFC 792.
+pub(super) const fn is_query(message_type: icmpv4::Type) -> bool {
+    const TIMESTAMP: icmpv4::Type = icmpv4::Type(13);
+    const TIMESTAMP_REPLY: icmpv4::Type = icmpv4::Type(14);
+    matches!(
+        message_type,
+        icmpv4::Type::ECHO_REPLY | icmpv4::Type::ECHO_REQUEST | TIMESTAMP | TIMESTAMP_REPLY
+    )
+}
 
 /// What a packet says above IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +118,7 @@ fn kind(frame: &[u8], found: &Dissected) -> Kind {
             dst_port,
             flags: Some(flags),
         },
-        Transport::Icmpv4 { message_type, .. } if QUERIES.contains(&message_type.0) => {
+        Transport::Icmpv4 { message_type, .. } if is_query(message_type) => {
             let ident = word(frame, found.l4 + 4);
             Kind::Ends {
                 src_port: ident,
@@ -136,11 +144,6 @@ impl Seen {
             protocol: self.protocol,
         };
         [end(self.src, src_port), end(self.dst, dst_port)]
-    }
-
-    /// Whether the world's side of it has no port.
-    pub(super) const fn is_icmp(&self) -> bool {
-        self.protocol == Protocol::ICMP.0
     }
 }
 

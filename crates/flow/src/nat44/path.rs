@@ -5,6 +5,7 @@
 //! (hairpinning, RFC 4787 REQ-9): it gets both a new source and a new destination.
 
 use catena_engine::nf::Nanos;
+use catena_wire::ip::Protocol;
 
 use super::config::Untranslated;
 use super::endpoint::Endpoint;
@@ -59,8 +60,11 @@ pub(super) struct Step {
 }
 
 /// An endpoint of the world; of ICMP without a port.
-fn remote(end: Endpoint, is_icmp: bool) -> Endpoint {
-    if is_icmp { end.any_port() } else { end }
+fn remote(end: Endpoint) -> Endpoint {
+    match Protocol(end.protocol) {
+        Protocol::ICMP => end.any_port(),
+        _ => end,
+    }
 }
 
 impl<M: Memory> Path<M> {
@@ -78,8 +82,8 @@ impl<M: Memory> Path<M> {
         };
         let [src, dst] = seen.ends(src_port, dst_port);
         match input {
-            FROM_INSIDE => [src.word(), remote(dst, seen.is_icmp()).word()],
-            _ => [dst.word(), remote(src, seen.is_icmp()).word()],
+            FROM_INSIDE => [src.word(), remote(dst).word()],
+            _ => [dst.word(), remote(src).word()],
         }
     }
 
@@ -155,7 +159,7 @@ impl<M: Memory> Path<M> {
         [src, dst]: [Endpoint; 2],
     ) -> Result<Course, Why> {
         let (now_ns, flags, is_open) = (step.now.0, flags(seen), step.is_open);
-        let pair = [src, remote(dst, seen.is_icmp())];
+        let pair = [src, remote(dst)];
         let outside = self.nat.outbound(step.found.session, pair, flags, now_ns)?;
         let old = set_address(frame, seen.l3, Side::Src, outside.address);
         set_port(frame, seen.l4, Side::Src, (old, outside), is_open);
@@ -169,7 +173,7 @@ impl<M: Memory> Path<M> {
             });
         }
         let inside = self.nat.inside_of(dst).ok_or(Why::NoMapping)?;
-        let pair = [inside, remote(outside, seen.is_icmp())];
+        let pair = [inside, remote(outside)];
         self.nat.inbound(None, pair, flags, now_ns)?;
         let old = set_address(frame, seen.l3, Side::Dst, inside.address);
         set_port(frame, seen.l4, Side::Dst, (old, inside), is_open);
@@ -219,7 +223,7 @@ impl<M: Memory> Path<M> {
                 let inside = known.map(Endpoint::of_word);
                 let inside = inside.or_else(|| self.nat.inside_of(dst));
                 let inside = inside.ok_or(Why::NoMapping)?;
-                let pair = [inside, remote(src, seen.is_icmp())];
+                let pair = [inside, remote(src)];
                 let session = step.found.session;
                 self.nat.inbound(session, pair, flags(seen), step.now.0)?;
                 let old = set_address(frame, seen.l3, Side::Dst, inside.address);
@@ -243,9 +247,7 @@ impl<M: Memory> Path<M> {
     fn error_from_outside(&mut self, frame: &mut [u8], seen: &Seen) -> Result<Endpoint, Why> {
         let subject = Subject::of(frame, seen).ok_or(Why::IcmpType)?;
         let inside = self.nat.inside_of(subject.src).ok_or(Why::NoMapping)?;
-        let is_icmp = super::endpoint::protocol_name(subject.dst.protocol) == "icmp";
-        let remote = remote(subject.dst, is_icmp);
-        if !self.nat.has_session(inside, remote) {
+        if !self.nat.has_session(inside, remote(subject.dst)) {
             return Err(Why::NoMapping);
         }
         subject.rewrite(frame, seen, Side::Src, inside);

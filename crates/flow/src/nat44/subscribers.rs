@@ -30,8 +30,7 @@ pub(super) struct Subscribers(FlowTable<HeapMemory>);
 impl Subscribers {
     pub(super) fn new(capacity: u32) -> Option<Self> {
         let shape = Shape::new(1, STATE_WORDS, capacity);
-        let memory = HeapMemory::new(shape.words().ok()?);
-        let table = FlowTable::create(memory, &shape, random_seed(), 0);
+        let table = FlowTable::on_heap(&shape, random_seed(), 0);
         table.ok().map(Self)
     }
 

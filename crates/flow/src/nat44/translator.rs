@@ -64,8 +64,7 @@ pub(super) struct Nat<M> {
 
 fn table(key_words: u32, state_words: u32, capacity: u32) -> Option<FlowTable<HeapMemory>> {
     let shape = Shape::new(key_words, state_words, capacity);
-    let memory = HeapMemory::new(shape.words().ok()?);
-    FlowTable::create(memory, &shape, random_seed(), 0).ok()
+    FlowTable::on_heap(&shape, random_seed(), 0).ok()
 }
 
 impl<M: Memory> Nat<M> {

@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry::{Occupied, Vacant};
 use serde_json::{Map, Value, json};
 
 use super::control::{acts, entry};
-use super::planned::plan;
+use super::planned::plan_of_checked;
 use super::request::entries;
 use crate::program::table::{Pattern, TableEntry, TableShape};
 
@@ -46,10 +46,7 @@ pub(super) fn amend(config: &mut Value, requests: &[Value]) -> Vec<Result<Option
 }
 
 fn drafts_of(config: &Value) -> Result<Vec<Draft>, String> {
-    let planned = plan(config).map_err(|errors| {
-        let first = errors.first().map(ToString::to_string);
-        first.unwrap_or_default()
-    })?;
+    let planned = plan_of_checked(config)?;
     Ok(planned.program.tables.into_iter().map(Draft::of).collect())
 }
 
@@ -228,6 +225,7 @@ fn written_entry(request: &Value, entry: &TableEntry) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::super::planned::plan;
     use super::*;
 
     fn config() -> Value {

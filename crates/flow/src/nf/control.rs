@@ -28,7 +28,7 @@ use super::flows;
 use super::interface::Interface;
 use super::outside::{self, Changes, FlowChange};
 use super::planned::{Engine, Planned, config_errors, load};
-use super::request::entries;
+use super::request::{entries, text_of};
 use super::sharding::GLOBAL_COUNT_SHOWN;
 use crate::efsm::{Document, compile};
 use crate::program::entries::{Change, Tables};
@@ -484,10 +484,6 @@ fn table(tables: &[MatchTable], name: &str) -> Result<usize, String> {
 
 /// An entry of a request: patterns and data as in a program.
 pub(super) fn entry(shape: &TableShape, request: &Value) -> Result<TableEntry, String> {
-    let text = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
     let keys = request
         .get("key")
         .and_then(Value::as_array)
@@ -497,7 +493,7 @@ pub(super) fn entry(shape: &TableShape, request: &Value) -> Result<TableEntry, S
     }
     let mut key = Vec::new();
     for (value, (kind, width)) in keys.iter().zip(&shape.key) {
-        key.push(crate::efsm::pattern(&text(value), *kind, *width)?);
+        key.push(crate::efsm::pattern(&text_of(value), *kind, *width)?);
     }
     let mut data = shape.default.clone();
     let given = request.get("data").and_then(Value::as_object);
@@ -505,7 +501,7 @@ pub(super) fn entry(shape: &TableShape, request: &Value) -> Result<TableEntry, S
         let at = shape.data.iter().position(|(known, _)| known == name);
         let at = at.ok_or_else(|| format!("the table has no {name}"))?;
         let exact = crate::program::table::Match::Exact;
-        match crate::efsm::pattern(&text(value), exact, shape.data[at].1)? {
+        match crate::efsm::pattern(&text_of(value), exact, shape.data[at].1)? {
             Pattern::Masked(number, _) => data[at] = number,
             Pattern::Range(..) => return Err(format!("{name} is one number")),
         }

@@ -37,18 +37,18 @@ mod sharding_tests;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use catena_engine::config::{ConfigError, ConfigErrors};
 use catena_engine::nf::exchange::{DataEnd, exchange};
 use catena_engine::nf::{
-    BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfMemory,
-    NfPlan, StatePlan, Verdict as NfVerdict,
+    BuildContext, BuiltNf, Burst, DropReason, Emission, Inputs, Nanos, Nf, NfKind, NfPlan,
+    StatePlan, Verdict as NfVerdict,
 };
-use catena_shm::state::{STATE_LINE_BYTES, StateWords};
+use catena_shm::state::StateWords;
 use serde_json::Value;
 
+use crate::AttachError;
 use crate::hash::random_seed;
+use crate::kept::{Region, bytes_of};
 use crate::program::entries::Tables;
 use crate::program::ir::{Fact, Op, Verdict};
 use crate::program::layout::Portion;
@@ -139,46 +139,21 @@ fn nf_plan(planned: &Planned) -> NfPlan {
         .sharding(sharding::of(program))
 }
 
-/// Bytes for so many words, wherever they begin.
-fn bytes_of(words: usize) -> usize {
-    words * size_of::<u64>() + STATE_LINE_BYTES
-}
-
-/// A region of so many words, and whether another NF may have had it before.
-fn region(context: &mut BuildContext<'_>, name: &str, words: usize) -> (Arc<StateWords>, bool) {
-    let state = context.take_state(name);
-    let is_taken_over = state.as_ref().is_some_and(|state| state.is_taken_over);
-    // Without a supervisor there is nobody who keeps it.
-    let new = || NfMemory::new(bytes_of(words));
-    let memory = state.map_or_else(new, |state| state.memory);
-    (Arc::new(memory.into_words()), is_taken_over)
-}
-
 fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, ConfigErrors> {
     let planned = plan(config)?;
-    let (memory, is_taken_over) = region(context, STATE, planned.layout.words);
-    let (shared, _) = region(context, SHARED, planned.layout.shared_words);
     let (layout, program) = (&planned.layout, &planned.program);
-    let taken_over = match is_taken_over {
-        // There is no clock here: as if late, so that no stamp is taken for one of the future.
-        true => layout.attach(program, &memory, u64::MAX).ok(),
-        false => None,
-    };
-    let ground = match taken_over {
-        Some(ground) => ground,
-        None => layout
-            .create(program, &memory, random_seed, 0)
-            .map_err(|error| {
-                vec![ConfigError::new(
-                    "",
-                    error.to_string(),
-                    "ask for fewer flows",
-                )]
-            })?,
-    };
-    let shared = layout
-        .share(&shared)
-        .map_err(|error| vec![ConfigError::new("", error.to_string(), "report this")])?;
+    let kept = Region::take(context, STATE, layout.words);
+    let shared = Region::take(context, SHARED, layout.shared_words);
+    let ground = kept.attach_or_create(
+        "flows and registers",
+        |memory, now_ns| layout.attach(program, memory, now_ns),
+        |memory| layout.create(program, memory, random_seed, 0),
+    );
+    let fault =
+        |error: AttachError, repair: &str| vec![ConfigError::new("", error.to_string(), repair)];
+    let (ground, lost) = ground.map_err(|error| fault(error, "ask for fewer flows"))?;
+    let shared = layout.share(&shared.memory);
+    let shared = shared.map_err(|error| fault(error, "report this"))?;
     let interface = Interface::of(program, context.shard_count > 1);
     let numbers = layout.numbers();
     let engine = planned.engine;
@@ -199,7 +174,7 @@ fn build(config: &Value, context: &mut BuildContext<'_>) -> Result<BuiltNf, Conf
     };
     let control = Control::new(to_data, interface, known, numbers, engine);
     let mut built = BuiltNf::new(nf).with_control(control);
-    built.notices.extend(notice);
+    built.notices.extend(lost.into_iter().chain(notice));
     Ok(built)
 }
 

@@ -16,7 +16,7 @@ use catena_shm::state::StateWords;
 use serde_json::Value;
 
 use super::STATE;
-use super::planned::{Planned, plan};
+use super::planned::{Planned, plan_of_checked};
 use super::sharding::SEED_OF_SHARDS;
 use crate::hash::random_seed;
 use crate::program::field::ones;
@@ -30,13 +30,9 @@ pub(super) fn mover(
     choice: Choice,
     shards: Vec<ShardMemory>,
 ) -> Result<Box<dyn Mover>, String> {
-    let first = |errors: catena_engine::config::ConfigErrors| {
-        let first = errors.first().map(ToString::to_string);
-        first.unwrap_or_default()
-    };
     let Planned {
         program, layout, ..
-    } = plan(config).map_err(first)?;
+    } = plan_of_checked(config)?;
     let mut opened = Vec::new();
     for memory in shards {
         opened.extend(open(&program, &layout, memory)?);

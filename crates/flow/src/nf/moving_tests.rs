@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use super::super::planned::plan;
 use super::*;
 use crate::HeapMemory;
 use crate::tests::{Random, contents};

@@ -18,13 +18,13 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-use super::request::entries;
+use super::request::{entries, text_of};
 use crate::efsm::pattern;
 use crate::program::ir::{Element, Flows, Key, KeyPart, Width};
 use crate::program::outside::{FlowSetting, OUTSIDE_COUNT_MAX, OutsideError};
 use crate::program::run::Running;
 use crate::program::table::{Match, Pattern};
-use crate::{FlowTable, Memory};
+use crate::{FlowTable, KEY_WORDS_MAX, Memory};
 
 /// What the data half is to do with flows of an element, by its number.
 #[derive(Debug)]
@@ -153,20 +153,12 @@ fn key(element: &Element, flows: &Flows, request: &Value) -> Result<Vec<u64>, St
     let values = values.map(|(part, value)| number(value, part.width, &part.name));
     let mut values = values.collect::<Result<Vec<_>, _>>()?;
     put_smaller_first(&element.key, &mut values);
-    let mut words = vec![0; flows.shape.key_words as usize];
-    let mut put = |at: usize, bits: u64| {
-        if let Some(word) = words.get_mut(at) {
-            *word |= bits;
-        }
-    };
+    let mut words = [0; KEY_WORDS_MAX];
     for (part, value) in parts.iter().zip(values) {
-        let at = usize::from(part.word);
-        put(at, (value as u64) << part.shift);
-        if part.width > 64 {
-            put(at + 1, (value >> 64) as u64);
-        }
+        part.put(value, &mut words);
     }
-    Ok(words)
+    let count = flows.shape.key_words as usize;
+    Ok(words.into_iter().take(count).collect())
 }
 
 /// Orders the sides of pairs as the key's code does: by the first pair that differs.
@@ -214,11 +206,7 @@ fn state(flows: &Flows, request: &Value) -> Result<Vec<(u8, u128)>, String> {
 
 /// A number or an address, as tables take them.
 fn number(value: &Value, width: Width, name: &str) -> Result<u128, String> {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    match pattern(&text, Match::Exact, width) {
+    match pattern(&text_of(value), Match::Exact, width) {
         Ok(Pattern::Masked(number, _)) => Ok(number),
         Ok(Pattern::Range(..)) => Err(format!("{name} is one number")),
         Err(error) => Err(format!("{name}: {error}")),

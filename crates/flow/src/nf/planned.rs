@@ -93,6 +93,14 @@ pub(super) fn plan(config: &Value) -> Result<Planned, ConfigErrors> {
     })
 }
 
+/// As [`plan`], of a configuration that is checked elsewhere: the first error alone.
+pub(super) fn plan_of_checked(config: &Value) -> Result<Planned, String> {
+    plan(config).map_err(|errors| {
+        let first = errors.first().map(ToString::to_string);
+        first.unwrap_or_default()
+    })
+}
+
 /// Machine code of a verified program.
 ///
 /// # Errors

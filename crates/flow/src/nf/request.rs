@@ -1,4 +1,4 @@
-//! What control requests have in common: one entry, or a list of them.
+//! What control requests have in common: one entry or a list of them, and values as texts.
 //!
 //! Beside packets, read by both halves of the NF and by the supervisor.
 
@@ -10,5 +10,13 @@ pub(super) fn entries(request: &Value) -> Result<std::slice::Iter<'_, Value>, St
         None => Ok(std::slice::from_ref(request).iter()),
         Some(Value::Array(entries)) => Ok(entries.iter()),
         Some(_) => Err("entries are a list, each with its key".to_owned()),
+    }
+}
+
+/// A pattern, number or address as text, whether a string says it or not.
+pub(super) fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }

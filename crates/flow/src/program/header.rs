@@ -16,7 +16,7 @@
 
 use catena_wire::gtpu::{self, ExtensionType, MessageType};
 use catena_wire::ip::Protocol;
-use catena_wire::{ipv4, ipv6, tcp, udp};
+use catena_wire::{icmpv4, ipv4, ipv6, tcp, udp};
 
 /// Most VLAN tags that are looked through; the first two are headers.
 const VLAN_TAGS_MAX: usize = 4;
@@ -522,7 +522,9 @@ impl Headers {
         frame: &[u8],
         (l4, end): (usize, usize),
     ) -> Result<(), Malformed> {
-        let is_error = matches!(frame.get(l4), Some(3 | 4 | 5 | 11 | 12));
+        let is_error = frame
+            .get(l4)
+            .is_some_and(|kind| icmpv4::Type(*kind).is_error());
         let at = l4 + 8;
         let Some(quoted) = frame
             .get(at..end)

@@ -9,7 +9,7 @@ use crate::{KEY_WORDS_MAX, Memory};
 use super::env::Outcome;
 use super::frame::Frame;
 use super::interpret::Unwatched;
-use super::ir::Key;
+use super::ir::{Key, KeyPart};
 use super::run::{Arrival, Decision, Part, Place, Running, Sight};
 
 impl<M: Memory> Running<M> {
@@ -144,11 +144,19 @@ pub(super) fn pack_key(key: &Key, slots: &[u128], words: &mut [u64; KEY_WORDS_MA
     }
     for part in &key.parts {
         let value = slots.get(usize::from(part.slot)).copied().unwrap_or(0);
-        let word = usize::from(part.word);
-        words[word] |= (value as u64) << part.shift;
-        if part.width > 64 {
+        part.put(value, words);
+    }
+    true
+}
+
+impl KeyPart {
+    /// Puts a value where it lies in a key of a verified program; nothing is there yet.
+    #[inline(always)]
+    pub(crate) fn put(&self, value: u128, words: &mut [u64; KEY_WORDS_MAX]) {
+        let word = usize::from(self.word);
+        words[word] |= (value as u64) << self.shift;
+        if self.width > 64 {
             words[word + 1] |= (value >> 64) as u64;
         }
     }
-    true
 }

@@ -11,7 +11,7 @@ use crate::bucket::Home;
 use crate::counters::Counter;
 use crate::flow::Flow;
 use crate::hash::{KEY_WORDS_MAX, KeyedHash};
-use crate::memory::{LINE_BYTES, Memory};
+use crate::memory::{HeapMemory, LINE_BYTES, Memory};
 use crate::raw::{TIME_MAX, at};
 use crate::shape::{Geometry, Shape, ShapeError};
 
@@ -59,6 +59,17 @@ pub struct Attached {
     pub entries: u32,
     /// Entries that were given up, because their key was there twice. None by a kill.
     pub lost: u32,
+}
+
+impl FlowTable<HeapMemory> {
+    /// Makes an empty table in memory of this process, which ends with it. Else as
+    /// [`FlowTable::create`].
+    ///
+    /// # Errors
+    /// The shape is none.
+    pub fn on_heap(shape: &Shape, seed: [u64; 2], now_ns: u64) -> Result<Self, AttachError> {
+        Self::create(HeapMemory::new(shape.words()?), shape, seed, now_ns)
+    }
 }
 
 impl<M: Memory> FlowTable<M> {

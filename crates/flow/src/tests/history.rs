@@ -69,9 +69,8 @@ impl History {
                 1 + random.below(60) as u32,
             )
         };
-        let memory = HeapMemory::new(shape.words().expect("a shape"));
         let now_ns = random.next() >> (4 + random.below(50));
-        let table = FlowTable::create(memory, &shape, [random.next(), seed], now_ns);
+        let table = FlowTable::on_heap(&shape, [random.next(), seed], now_ns);
         Self {
             keys: 1 + random.below(80),
             table: Some(table.expect("a table")),

@@ -13,8 +13,7 @@ use crate::{
 const SECOND: u64 = 1_000_000_000;
 
 fn table(shape: Shape) -> FlowTable<HeapMemory> {
-    let memory = HeapMemory::new(shape.words().expect("a shape"));
-    FlowTable::create(memory, &shape, [1, 2], 0).expect("a table")
+    FlowTable::on_heap(&shape, [1, 2], 0).expect("a table")
 }
 
 fn insert(table: &mut FlowTable<HeapMemory>, key: &[u64], idle_ns: u64, now_ns: u64) -> Flow {

@@ -96,10 +96,7 @@ impl BarPlot {
     /// Outer size in pixels; 720 by 400 unless set.
     #[must_use]
     pub fn size(mut self, width: u32, height: u32) -> Self {
-        self.size = Size {
-            width: f64::from(width.clamp(200, 4000)),
-            height: f64::from(height.clamp(150, 4000)),
-        };
+        self.size = Size::of(width, height);
         self
     }
 

@@ -19,6 +19,16 @@ pub(super) struct Size {
     pub(super) height: f64,
 }
 
+impl Size {
+    /// What is asked for, as far as a plot can be read then.
+    pub(super) fn of(width: u32, height: u32) -> Self {
+        Self {
+            width: f64::from(width.clamp(200, 4000)),
+            height: f64::from(height.clamp(150, 4000)),
+        }
+    }
+}
+
 impl Default for Size {
     fn default() -> Self {
         Self {

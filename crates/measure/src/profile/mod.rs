@@ -15,12 +15,13 @@ mod tests;
 
 use std::net::IpAddr;
 
+pub use catena_engine::config::Mac;
 use catena_engine::units::{Rate, Span};
 pub use catena_port::offered::Offered;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use fields::{Mac, Sizes, Vlans};
+pub use fields::{Sizes, Vlans};
 
 use crate::stamp::STAMP_LEN;
 

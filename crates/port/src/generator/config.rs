@@ -1,10 +1,8 @@
 //! What a chain file says of a `generator`: which packets to make, and how fast.
 
-use std::borrow::Cow;
-
-use catena_engine::config::{ConfigError, ConfigErrors};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer};
+use catena_engine::config::{ConfigError, ConfigErrors, Mac};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::offered::Offered;
 
@@ -119,32 +117,6 @@ pub(super) enum Filling {
     Ones,
     /// The same arbitrary bytes in every packet.
     Random,
-}
-
-/// An Ethernet address, as in `02:00:00:00:00:01`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mac(pub(super) [u8; 6]);
-
-impl<'de> Deserialize<'de> for Mac {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let address: Result<catena_wire::ethernet::MacAddr, _> = text.parse();
-        address.map(|address| Self(address.0)).map_err(|_| {
-            serde::de::Error::custom(format!(
-                "\"{text}\" is not an Ethernet address; write it like 02:00:00:00:00:01"
-            ))
-        })
-    }
-}
-
-impl JsonSchema for Mac {
-    fn schema_name() -> Cow<'static, str> {
-        "Mac".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$" })
-    }
 }
 
 impl Config {

@@ -158,8 +158,7 @@ impl Flows {
     /// A count that no table has.
     pub fn new(count: u32, seed: [u64; 2], now_ns: u64) -> Result<Self, String> {
         let shape = Shape::new(WORDS as u32, SHAPE_STATE_WORDS, count);
-        let words = shape.words().map_err(|error| error.to_string())?;
-        let table = FlowTable::create(HeapMemory::new(words), &shape, seed, now_ns);
+        let table = FlowTable::on_heap(&shape, seed, now_ns);
         let quarter = usize::try_from(count / 4).unwrap_or(usize::MAX);
         Ok(Self {
             table: table.map_err(|error| error.to_string())?,

@@ -26,12 +26,37 @@ pub struct Terms {
     pub guaranteed_kbps: [Option<u64>; 2],
 }
 
+/// The SD of a slice that has none.
+const NO_SD: u32 = 0xff_ffff;
+
 /// A slice as a number: SST in the highest octet, then the SD, all ones for none. Never 0.
 pub const fn slice_number(sst: u8, sd: Option<u32>) -> u32 {
     let sd = match sd {
-        Some(sd) => sd & 0xff_ffff,
-        None => 0xff_ffff,
+        Some(sd) => sd & NO_SD,
+        None => NO_SD,
     };
     let number = (sst as u32) << 24 | sd;
-    if number == 0 { 0xff_ffff } else { number }
+    if number == 0 { NO_SD } else { number }
+}
+
+/// The slice of a number as an operator writes it.
+pub fn slice_name(number: u32) -> String {
+    match number & NO_SD {
+        NO_SD => (number >> 24).to_string(),
+        sd => format!("{}-{sd:06x}", number >> 24),
+    }
+}
+
+/// The number of a slice as an operator writes it, which is an S-NSSAI.
+pub fn slice_named(text: &str) -> Option<u32> {
+    let (sst, sd) = match text.split_once('-') {
+        Some((sst, sd)) => (sst, Some(sd)),
+        None => (text, None),
+    };
+    let is_sd = |sd: &&str| sd.len() == 6 && sd.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let sd = match sd {
+        Some(sd) => Some(u32::from_str_radix(Some(sd).filter(is_sd)?, 16).ok()?),
+        None => None,
+    };
+    Some(slice_number(sst.parse().ok()?, sd))
 }

@@ -1,5 +1,6 @@
 //! Ceilings: rates that are exact, charged to all or none, and whole over shards.
 
+use super::terms::{slice_name, slice_named};
 use super::*;
 use crate::model::tests::session;
 
@@ -102,4 +103,11 @@ fn a_slice_has_a_number_of_its_own() {
     assert_eq!(of(1, Some(0xa1)), 0x0100_00a1);
     assert_eq!(of(1, None), 0x01ff_ffff);
     assert_ne!(of(0, Some(0)), 0);
+    for (number, name) in [(of(1, None), "1"), (of(2, Some(0xabc)), "2-000abc")] {
+        assert_eq!(slice_name(number), name);
+        assert_eq!(slice_named(name), Some(number));
+    }
+    for wrong in ["256", "1-abc", "1-", "x-000abc"] {
+        assert_eq!(slice_named(wrong), None, "{wrong}");
+    }
 }

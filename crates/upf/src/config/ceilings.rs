@@ -7,7 +7,7 @@ use catena_engine::units::Rate;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::ceilings::terms::{CEILING_COUNT_MAX, Scope, Terms, slice_number};
+use crate::ceilings::terms::{CEILING_COUNT_MAX, Scope, Terms, slice_named};
 
 /// What a slice, or a network instance, gets in all. Rates are of bits from the IP header on.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -33,20 +33,6 @@ pub struct CeilingConfig {
     pub guaranteed_dl: Option<Rate>,
 }
 
-/// The number of an S-NSSAI.
-fn slice(text: &str) -> Option<u32> {
-    let (sst, sd) = match text.split_once('-') {
-        Some((sst, sd)) => (sst, Some(sd)),
-        None => (text, None),
-    };
-    let is_sd = |sd: &&str| sd.len() == 6 && sd.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let sd = match sd {
-        Some(sd) => Some(u32::from_str_radix(Some(sd).filter(is_sd)?, 16).ok()?),
-        None => None,
-    };
-    Some(slice_number(sst.parse().ok()?, sd))
-}
-
 /// Reads them; `instance_at` gives the place of a network instance.
 pub(super) fn ceilings(
     list: &[CeilingConfig],
@@ -65,7 +51,7 @@ pub(super) fn ceilings(
         let path = |field: &str| format!("ceilings[{at}].{field}");
         let (name, scope) = match (&one.network_instance, &one.slice) {
             (Some(name), None) => (name, Some(Scope::Instance(instance_at(name)))),
-            (None, Some(name)) => (name, slice(name).map(Scope::Slice)),
+            (None, Some(name)) => (name, slice_named(name).map(Scope::Slice)),
             _ => {
                 let repair = "write network_instance or slice";
                 add(

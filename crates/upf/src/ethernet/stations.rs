@@ -51,8 +51,7 @@ impl Stations {
     pub fn new(seed: [u64; 2], now_ns: u64) -> Result<Self, String> {
         let count = SESSIONS_MAX * STATIONS_MAX;
         let shape = Shape::new(1, 2, u32::try_from(count).unwrap_or(u32::MAX));
-        let words = shape.words().map_err(|error| error.to_string())?;
-        let table = FlowTable::create(HeapMemory::new(words), &shape, seed, now_ns);
+        let table = FlowTable::on_heap(&shape, seed, now_ns);
         Ok(Self {
             table: table.map_err(|error| error.to_string())?,
             members: Vec::with_capacity(SESSIONS_MAX),

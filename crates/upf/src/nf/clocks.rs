@@ -3,10 +3,9 @@
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use catena_shm::tsc;
 use catena_wire::pfcp::value::Time;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::config::Config;
 use crate::settings::Settings;
@@ -17,22 +16,21 @@ use crate::usage::WallClock;
 /// The wall clock now, beside the engine's: read once, when the NF is built.
 pub(super) fn wall_clock(config: &Config) -> WallClock {
     let epoch = i128::from(Time::UNIX_EPOCH) * 1_000_000_000;
-    if let Some(seconds) = config.simulated_epoch {
-        let zero_ns = epoch + i128::from(seconds) * 1_000_000_000;
-        return WallClock { zero_ns };
-    }
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
-    let unix_ns = unix.map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0));
+    let unix_ns = match config.simulated_epoch {
+        Some(seconds) => i128::from(seconds) * 1_000_000_000,
+        None => tsc::epoch_ns(),
+    };
     WallClock {
-        zero_ns: epoch + unix_ns - i128::from(monotonic_ns()),
+        zero_ns: epoch + unix_ns,
     }
 }
 
 /// The engine's clock now: read once, when the NF is built.
-pub(super) fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let ns = i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec);
-    u64::try_from(ns).unwrap_or(0)
+pub(super) fn now_ns(config: &Config) -> u64 {
+    match config.simulated_epoch {
+        Some(_) => 0,
+        None => tsc::kernel_ns(),
+    }
 }
 
 /// Memory with what a snapshot has, if there is one and nothing is kept; and what is said of it.

@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 
+use catena_flow::efsm::to_hex;
 use serde_json::{Value, json};
 
 use crate::decision::{Decision, REASONS, Why};
@@ -119,7 +120,7 @@ impl Upf {
                 "what": told(&record, &name),
                 "reason": reason(&record),
                 "bytes": record.len,
-                "frame": hex(&frame),
+                "frame": to_hex(&frame),
             }));
         }
         Ok(json!({
@@ -179,12 +180,4 @@ fn told<'a>(record: &Record, name: &impl Fn(u8) -> &'a str) -> String {
         What::Heard(message) | What::Said(message) => message.to_string(),
         What::GivenUp(why) => format!("held no longer: {}", named(why)),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits
-        .map(|digit| char::from(DIGITS[usize::from(digit)]))
-        .collect()
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use catena_flow::efsm::to_hex;
 use catena_flow::program::queue::Notice;
 use catena_flow::program::run::Arrival;
 use catena_flow::program::trace::{Decided, ElementTrace, NamedValue};
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let (emitted, events) = (simulation.emitted(), simulation.events());
         if args.json {
             let emitted = emitted.iter().map(
-                |(output, bytes)| serde_json::json!({ "output": output, "bytes": hex(bytes) }),
+                |(output, bytes)| serde_json::json!({ "output": output, "bytes": to_hex(bytes) }),
             );
             let events = events.iter().map(
                 |(event, notice)| serde_json::json!({ "event": event, "values": values(notice) }),
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             outln!(
                 "  made    {} bytes for {output}: {}",
                 bytes.len(),
-                hex(bytes)
+                to_hex(bytes)
             );
         }
         for (event, notice) in &events {
@@ -90,10 +91,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         )?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn values(notice: &Notice) -> Vec<String> {

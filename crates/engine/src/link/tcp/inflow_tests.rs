@@ -11,8 +11,9 @@ use catena_shm::region::Sharing;
 use proptest::prelude::*;
 
 use super::*;
-use crate::chain::{Aggregate, Overflow, Trust};
+use crate::chain::{Overflow, Trust};
 use crate::link::tcp::{News, TcpRx, TcpTx};
+use crate::link::testing;
 use crate::load::Load;
 use crate::nf::Nanos;
 use crate::port::{Port, RxBurst, TxBurst};
@@ -129,16 +130,11 @@ fn counted(port: &impl Port, name: &str) -> u64 {
 fn spec(overflow: Overflow) -> RingSpec {
     RingSpec {
         link: 3,
-        number: 1,
-        from: 0,
-        to: 1,
-        slot_count: 0,
         staging_bytes: 1 << 20,
         trust: Trust::Copy,
         overflow,
-        aggregate: Aggregate::Off,
-        bundle_headroom: 0,
         tcp: Some(Bind::Loopback),
+        ..testing::spec(0)
     }
 }
 

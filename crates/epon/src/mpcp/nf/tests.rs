@@ -71,9 +71,8 @@ impl Pon {
         }
     }
 
-    pub(super) fn report(&mut self, node: usize, name: &str) -> u64 {
-        let report = self.nodes[node].nf().report();
-        report.iter().find(|(key, _)| *key == name).unwrap().1
+    pub(super) fn report(&self, node: usize, name: &str) -> u64 {
+        self.nodes[node].counter(name)
     }
 
     /// Packets of a link keep their order, as those of a ring do.

@@ -6,19 +6,9 @@ use serde_json::{Value, json};
 use super::super::tests::{Bench, UDP, packet};
 use super::super::{Document, compile};
 use super::tests::probe;
-
-/// Random numbers that are the same in each run.
-struct Random(u64);
+use crate::tests::Random;
 
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_041);
-        (self.0 >> 33) % end
-    }
-
     fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
         of[self.below(of.len() as u64) as usize]
     }

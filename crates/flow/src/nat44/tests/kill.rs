@@ -1,6 +1,5 @@
 //! What another life of the NF finds: all sessions, and what follows from them.
 
-use catena_engine::nf::{BuildContext, NfMemory, NfState};
 use catena_wire::tcp::Flags;
 use serde_json::json;
 
@@ -31,9 +30,9 @@ fn sessions_mappings_blocks_and_permits_are_as_before() {
         back(&mut bench, &syn.answer());
         out(&mut bench, &Frame::tcp(("10.0.0.2", 1), WORLD, Flags::ACK));
         let names = ["sessions", "mappings", "subscribers", "blocks"];
-        let before = names.map(|name| counter(&mut bench, name));
+        let before = names.map(|name| bench.counter(name));
         replace(&mut bench, more);
-        assert_eq!(names.map(|name| counter(&mut bench, name)), before);
+        assert_eq!(names.map(|name| bench.counter(name)), before);
         for (frame, outside) in &sent {
             let heard = back(&mut bench, &outside.answer());
             assert_eq!(heard.dst, frame.src);
@@ -80,33 +79,8 @@ fn blocks_that_are_kept_leave_room_in_the_log() {
     out(&mut bench, &Frame::udp(("10.0.0.7", 1), WORLD));
     let (names, lost) = told(&mut bench);
     assert_eq!(names, ["kept", "kept", "assigned"]);
-    assert_eq!((lost, counter(&mut bench, "blocks")), (Some(4), 7));
+    assert_eq!((lost, bench.counter("blocks")), (Some(4), 7));
     nothing_is_left(&mut bench);
-}
-
-/// What is there is no table of sessions: whoever starts the chain is told.
-#[test]
-fn sessions_that_cannot_be_taken_over_begin_anew_aloud() {
-    let config = config(json!({}));
-    let plan = (KIND.plan)(&config, &[]).unwrap();
-    for (is_taken_over, notices) in [(false, 0), (true, 1)] {
-        let mut context = BuildContext {
-            state: vec![NfState {
-                name: plan.state[0].name.clone(),
-                memory: NfMemory::Bytes(Box::new(vec![0x55; plan.state[0].bytes])),
-                is_taken_over,
-            }],
-            ..BuildContext::alone(&plan.outputs)
-        };
-        let built = (KIND.build)(&config, &mut context).unwrap();
-        assert_eq!(built.notices.len(), notices);
-        assert!(
-            built
-                .notices
-                .iter()
-                .all(|one| one.starts_with("sessions begin anew: "))
-        );
-    }
 }
 
 #[test]
@@ -124,8 +98,8 @@ fn sessions_that_have_no_place_under_other_settings_end() {
     let fewer = json!({"outside": ["192.0.2.0"], "inside": ["10.0.0.0/16"]});
     replace(&mut bench, fewer);
     let (stay, gone) = (
-        counter(&mut bench, "sessions"),
-        counter(&mut bench, "sessions_given_up"),
+        bench.counter("sessions"),
+        bench.counter("sessions_given_up"),
     );
     assert!((1..=2).contains(&stay) && stay + gone == 4, "{stay} {gone}");
     nothing_is_left(&mut bench);

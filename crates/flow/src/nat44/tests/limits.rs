@@ -24,7 +24,7 @@ fn full_tables_refuse_what_is_new_and_leave_what_is_there() {
         Why::SessionsFull,
     );
     out(&mut bench, &Frame::udp(("10.0.0.1", 3), WORLD));
-    assert_eq!(counter(&mut bench, "mappings"), 4);
+    assert_eq!(bench.counter("mappings"), 4);
     nothing_is_left(&mut bench);
     let mut bench = self::bench(json!({"subscribers": 1}));
     out(&mut bench, &Frame::udp(("10.0.0.2", 1), WORLD));
@@ -79,7 +79,7 @@ fn notes_of_fragments_are_bounded_and_old_ones_give_way() {
     }
     // Now and then no note is where the new one could be.
     assert!(begun >= 390, "{begun}");
-    assert_eq!(counter(&mut bench, "fragmented"), 64);
+    assert_eq!(bench.counter("fragmented"), 64);
     let known = (0..500).filter(|ident| passes(&mut bench, &parts(*ident)[1]));
     assert_eq!(known.count(), 64);
     nothing_is_left(&mut bench);
@@ -95,7 +95,7 @@ fn what_is_nobodys_is_dropped_or_passes_as_it_is() {
     let mut bench = self::bench(json!({"untranslated": "pass"}));
     assert_eq!(out(&mut bench, &stranger), stranger);
     assert_eq!(back(&mut bench, &elsewhere), elsewhere);
-    assert_eq!(counter(&mut bench, "untranslated"), 2);
+    assert_eq!(bench.counter("untranslated"), 2);
     nothing_is_left(&mut bench);
 }
 
@@ -137,7 +137,7 @@ fn a_burst_of_one_flow_makes_one_session_also_in_a_bundle() {
     let bundled = bench.process_bundle(&burst).packets;
     assert_eq!(together, bundled);
     assert_eq!(together[0].bytes, together[3].bytes);
-    assert_eq!(counter(&mut bench, "sessions"), 2);
+    assert_eq!(bench.counter("sessions"), 2);
     nothing_is_left(&mut bench);
 }
 

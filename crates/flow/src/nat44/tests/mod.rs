@@ -79,12 +79,6 @@ fn later(bench: &mut NfBench, seconds: u64) {
     }
 }
 
-fn counter(bench: &mut NfBench, name: &str) -> u64 {
-    let all = bench.nf().report();
-    let found = all.iter().find(|(one, _)| *one == name);
-    found.unwrap_or_else(|| panic!("no counter {name}")).1
-}
-
 /// That nothing is left of any session, and no buffer is lost.
 fn nothing_is_left(bench: &mut NfBench) {
     later(bench, 10_000);
@@ -95,7 +89,7 @@ fn nothing_is_left(bench: &mut NfBench) {
         "blocks",
         "fragmented",
     ] {
-        assert_eq!(counter(bench, name), 0, "{name}");
+        assert_eq!(bench.counter(name), 0, "{name}");
     }
     assert_eq!(bench.buffers_in_use(), 0);
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde_json::json;
 
 use super::*;
+use crate::tests::Random;
 
 const HISTORIES: u64 = if cfg!(debug_assertions) { 60 } else { 2000 };
 const STEPS: u64 = 400;
@@ -17,7 +18,7 @@ const BLOCKS_MAX: usize = 2;
 type End = (String, u16);
 
 struct History {
-    random: u64,
+    random: Random,
     bench: NfBench,
     /// Which senders are let in: 0 all, 1 by address, 2 by address and port.
     filtering: u64,
@@ -39,7 +40,7 @@ impl History {
             "sessions_per_subscriber": SESSIONS_MAX,
         }));
         Self {
-            random: seed * 2 + 1,
+            random: Random(seed * 2 + 1),
             bench,
             filtering,
             sessions: HashMap::new(),
@@ -48,11 +49,7 @@ impl History {
     }
 
     fn below(&mut self, count: u64) -> u64 {
-        self.random = self
-            .random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.random >> 33) % count
+        self.random.below(count)
     }
 
     fn host(&mut self) -> End {
@@ -172,7 +169,7 @@ impl History {
     }
 
     fn compare(&mut self) {
-        let counts = ["sessions", "mappings"].map(|name| counter(&mut self.bench, name));
+        let counts = ["sessions", "mappings"].map(|name| self.bench.counter(name));
         let wanted = [self.sessions.len(), self.mappings.len()].map(|count| count as u64);
         assert_eq!(counts, wanted);
     }

@@ -30,10 +30,7 @@ fn req_1_mapping_does_not_depend_on_the_far_end() {
         first.src
     );
     assert_eq!(
-        (
-            counter(&mut bench, "mappings"),
-            counter(&mut bench, "sessions")
-        ),
+        (bench.counter("mappings"), bench.counter("sessions")),
         (2, 5)
     );
     nothing_is_left(&mut bench);
@@ -105,11 +102,7 @@ fn req_8_filtering_is_as_the_settings_say() {
                 false => dropped(&mut bench, 1, &frame, Why::Filtered),
             }
         }
-        assert_eq!(
-            counter(&mut bench, "sessions"),
-            1,
-            "only the inside makes one"
-        );
+        assert_eq!(bench.counter("sessions"), 1, "only the inside makes one");
         nothing_is_left(&mut bench);
     }
 }
@@ -134,7 +127,7 @@ fn req_9_hosts_inside_reach_each_other_by_their_endpoints_outside() {
     assert_eq!((&frame.dst.0[..], frame.dst.1), OTHER);
     let unknown = ("192.0.2.1".to_owned(), 65_000);
     dropped(&mut bench, 0, &from(HOST, &unknown), Why::NoMapping);
-    assert_eq!(counter(&mut bench, "hairpinned"), 2);
+    assert_eq!(bench.counter("hairpinned"), 2);
     nothing_is_left(&mut bench);
 }
 

@@ -87,12 +87,12 @@ fn req_5_one_that_is_not_open_or_closed_lives_four_minutes() {
     later(&mut bench, 239);
     out(&mut bench, &says(Flags::ACK));
     later(&mut bench, 241);
-    assert_eq!(counter(&mut bench, "sessions"), 0);
+    assert_eq!(bench.counter("sessions"), 0);
 
     let outside = open(&mut bench);
     back(&mut bench, &hears(&outside, Flags::RST));
     later(&mut bench, 241);
-    assert_eq!(counter(&mut bench, "sessions"), 0, "reset");
+    assert_eq!(bench.counter("sessions"), 0, "reset");
     nothing_is_left(&mut bench);
 }
 

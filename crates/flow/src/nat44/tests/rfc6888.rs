@@ -100,6 +100,6 @@ fn section_4_each_block_is_logged_once_when_it_begins_and_when_it_ends() {
         out(&mut bench, &Frame::udp((host, 1), WORLD));
     }
     assert_eq!(said(&mut bench).len(), 3);
-    assert_eq!(counter(&mut bench, "events_lost"), 2);
+    assert_eq!(bench.counter("events_lost"), 2);
     nothing_is_left(&mut bench);
 }

@@ -25,11 +25,6 @@ fn pass(bench: &mut NfBench, packets: &[Emitted]) -> Vec<Emitted> {
     bench.emit(1000, false).0
 }
 
-fn counter(bench: &mut NfBench, name: &str) -> u64 {
-    let report = bench.nf().report();
-    report.iter().find(|(key, _)| *key == name).unwrap().1
-}
-
 /// Four directions of each ONU: a PHY that sends, a fibre each way, a PHY that receives. Station 0
 /// is the OLT, which has one of each PHY.
 pub(in super::super) struct Line {
@@ -130,18 +125,16 @@ fn frames_reach_both_ends_through_line_bits_with_errors() {
     let line = pon.line.as_mut().unwrap();
     for station in 0..4 {
         let receiver = &mut line.receive[station];
-        assert_eq!(counter(receiver, "codewords_uncorrectable"), 0);
-        assert_eq!(counter(receiver, "malformed"), 0);
-        let has_errors = counter(receiver, "codewords_corrected") > 0;
+        assert_eq!(receiver.counter("codewords_uncorrectable"), 0);
+        assert_eq!(receiver.counter("malformed"), 0);
+        let has_errors = receiver.counter("codewords_corrected") > 0;
         assert_eq!(has_errors, station != 3, "{station}");
     }
-    let ended = counter(&mut line.receive[0], "bursts_ended");
-    let sent: u64 = (1..4)
-        .map(|onu| counter(&mut line.send[onu], "chunks"))
-        .sum();
+    let ended = line.receive[0].counter("bursts_ended");
+    let sent: u64 = (1..4).map(|onu| line.send[onu].counter("chunks")).sum();
     assert_eq!(ended, sent);
     // Of the first codewords downstream, lock was found.
-    assert!(counter(&mut line.receive[1], "frames_unplaced") <= 2);
+    assert!(line.receive[1].counter("frames_unplaced") <= 2);
 }
 
 #[test]
@@ -211,7 +204,7 @@ fn frames_of_a_burst_come_at_their_instants_and_a_burst_is_one_chunk() {
         }
         assert_eq!(instants(&back)[0], first);
     }
-    assert_eq!(counter(&mut olt, "bursts_ended"), 17);
+    assert_eq!(olt.counter("bursts_ended"), 17);
 }
 
 /// What an ONU is granted for a burst: its MPCPDU has a codeword of its own, as the OLT counts it.
@@ -282,8 +275,8 @@ fn line_bits_of_the_other_direction_and_of_nothing_are_malformed() {
     let up = pass(&mut phy("onu", "transmit"), &burst(5, 1000, &[100]));
     let mut downstream = phy("onu", "receive");
     assert!(pass(&mut downstream, &up).is_empty());
-    assert_eq!(counter(&mut downstream, "malformed"), 1);
-    assert_eq!(counter(&mut downstream, "line_bits"), 0);
+    assert_eq!(downstream.counter("malformed"), 1);
+    assert_eq!(downstream.counter("line_bits"), 0);
 }
 
 #[test]
@@ -308,8 +301,8 @@ fn a_chunk_without_a_burst_is_counted() {
     }
     chunks.extend(pass(&mut onu, &burst(5, 9000, &[100, 60])));
     assert_eq!(instants(&pass(&mut olt, &chunks)).len(), 2);
-    assert_eq!(counter(&mut olt, "chunks_burstless"), 1);
-    assert_eq!(counter(&mut olt, "bursts_missed"), 1);
+    assert_eq!(olt.counter("chunks_burstless"), 1);
+    assert_eq!(olt.counter("bursts_missed"), 1);
 }
 
 #[test]
@@ -345,7 +338,7 @@ fn a_burst_without_a_terminator_does_not_spoil_the_next() {
 fn a_burst_that_no_chunk_holds_is_dropped_and_the_next_is_whole() {
     let mut onu = phy("onu", "transmit");
     assert!(pass(&mut onu, &burst(5, 1000, &[1500; 200])).is_empty());
-    assert_eq!(counter(&mut onu, "bursts_cut"), 1);
+    assert_eq!(onu.counter("bursts_cut"), 1);
     let chunks = pass(&mut onu, &burst(5, 1 << 20, &[100]));
     let back = pass(&mut phy("olt", "receive"), &chunks);
     assert_eq!(instants(&back), [1 << 20]);
@@ -380,8 +373,8 @@ fn a_frame_is_placed_in_its_own_chunk_only() {
     // One codeword each: the first two make lock, and come too late for the first one. What follows
     // the one that is missing meets a descrambler that holds other bits.
     assert_eq!(found, [1000, 2000, 3000, 4000, 7000]);
-    assert_eq!(counter(&mut onu, "frames_unplaced"), 0);
-    assert_eq!(counter(&mut onu, "locks"), 1);
+    assert_eq!(onu.counter("frames_unplaced"), 0);
+    assert_eq!(onu.counter("locks"), 1);
 }
 
 #[test]
@@ -393,7 +386,7 @@ fn what_is_no_packet_or_no_chunk_of_this_direction_is_malformed() {
         phy("olt", "receive"),
         phy("onu", "receive"),
     ] {
-        let is_olt_receiver = counter(&mut bench, "malformed") == 0
+        let is_olt_receiver = bench.counter("malformed") == 0
             && bench
                 .nf()
                 .report()
@@ -466,7 +459,7 @@ fn the_longest_burst_has_room_for_one_codeword_behind_it() {
     }
     assert_eq!(longest, 1_021);
     assert_eq!(transmit::LINE_LEN_MAX, (256 << 10) - 128 - 64);
-    assert_eq!(counter(&mut onu, "bursts_cut"), 2);
+    assert_eq!(onu.counter("bursts_cut"), 2);
 }
 
 #[test]
