@@ -1,7 +1,8 @@
 //! Ports of two queues between two hosts in network namespaces: many flows are spread over the
-//! workers of both queues, which receive and send; each is killed under traffic, and every packet is
-//! accounted for. `xdp` in both modes, whose second worker joins the first one's redirect program
-//! though it is confined; `packet_socket` with its fanout group; `tap` with several queues.
+//! workers of both queues, which receive and send; each is killed under traffic, and every packet
+//! is accounted for. `xdp` in both modes, whose second worker joins the redirect program of the
+//! first one though it is confined; `packet_socket` with its fanout group; `tap` with several
+//! queues.
 
 #[path = "../../port/tests/netns/mod.rs"]
 mod netns;
