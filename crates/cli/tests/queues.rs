@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{fs, io};
@@ -112,9 +112,21 @@ fn echo(host: &Host, end: &Arc<AtomicBool>) -> JoinHandle<u64> {
     })
 }
 
+/// Sockets of this thread's host, one for each flow, at ports that no other generation has.
+fn sockets(generation: u16) -> Vec<UdpSocket> {
+    let open = |flow| {
+        let port = 10_000 + generation * FLOWS + flow;
+        let socket = UdpSocket::bind((ADDRESSES[0], port)).unwrap();
+        socket.connect((ADDRESSES[1], 7)).unwrap();
+        socket
+    };
+    (0..FLOWS).map(open).collect()
+}
+
 /// The flows of the left host.
 struct Flows {
     sockets: Vec<UdpSocket>,
+    old: Vec<UdpSocket>,
     /// Datagrams of each flow.
     number: u32,
     /// Which of them were answered.
@@ -123,19 +135,19 @@ struct Flows {
 
 impl Flows {
     fn new(host: &Host) -> Self {
-        let open = || {
-            let open = |flow| {
-                let socket = UdpSocket::bind((ADDRESSES[0], 10_000 + flow)).unwrap();
-                socket.connect((ADDRESSES[1], 7)).unwrap();
-                socket
-            };
-            (0..FLOWS).map(open).collect()
-        };
         Self {
-            sockets: host.spawn(open).join().unwrap(),
+            sockets: host.spawn(|| sockets(0)).join().unwrap(),
+            old: Vec::new(),
             number: 0,
             answered: HashSet::new(),
         }
+    }
+
+    /// Goes on with other flows: a TAP leaves those that it knows with the queue that had them last.
+    /// Whatever still comes to the old ones finds them open.
+    fn renew(&mut self, generation: u16) {
+        let new = sockets(generation);
+        self.old.extend(std::mem::replace(&mut self.sockets, new));
     }
 
     fn sent(&self) -> u64 {
@@ -320,10 +332,16 @@ fn pass_and_kill_between([left, right]: &[Host; 2], text: &str, join: impl FnOnc
 /// Kills the workers of both queues in turns, while the flows pass.
 fn kill(chain: &Running, host: &Host, mut flows: Flows) -> Flows {
     let stop = Arc::new(AtomicBool::new(false));
+    let generation = Arc::new(AtomicU16::new(0));
     let flooding = host.spawn({
-        let stop = Arc::clone(&stop);
+        let (stop, generation) = (Arc::clone(&stop), Arc::clone(&generation));
         move || {
+            let mut now = 0;
             while !stop.load(Ordering::Relaxed) {
+                let wanted = generation.load(Ordering::Relaxed);
+                if std::mem::replace(&mut now, wanted) != wanted {
+                    flows.renew(wanted);
+                }
                 flows.exchange(SOON);
             }
             flows
@@ -337,7 +355,9 @@ fn kill(chain: &Running, host: &Host, mut flows: Flows) -> Flows {
         let life = epoch(&status, &victim);
         dither(&mut random, 3_000_000);
         assert!(signal(&status, &victim, Signal::KILL));
-        let after = chain.until("it runs again", |now| runs_after(now, &victim, life));
+        chain.until("it runs again", |now| runs_after(now, &victim, life));
+        generation.fetch_add(1, Ordering::Relaxed);
+        let after = chain.until("a status", |_| true);
         chain.until("packets pass again", |now| {
             has_moved(now, 0, &after) && has_moved(now, 1, &after)
         });
