@@ -1,10 +1,10 @@
 //! An interface that goes away while a port runs, and returns: when it is looked for, and what is
 //! counted.
 //!
-//! Shared by the ports whose interface is the kernel's to keep (`tap`, `packet_socket`). The port
-//! lets go of an interface that is gone, so that nothing is received and what is to be sent fails,
-//! and the chain lives; it is looked for from time to time, on the data path's thread, which keeps
-//! the rights for it.
+//! Shared by the ports whose interface is the kernel's to keep (`tap`, `packet_socket`); `dpdk`
+//! asks for its number only. The port lets go of an interface that is gone, so that nothing is
+//! received and what is to be sent fails, and the chain lives; it is looked for from time to time,
+//! on the data path's thread, which keeps the rights for it.
 
 use std::os::fd::OwnedFd;
 
@@ -60,14 +60,14 @@ impl Attachment {
         if self.is_closed || now < self.next_look {
             return None;
         }
-        let index = asking().and_then(|socket| name_to_index(&socket, name));
-        if index.is_err() {
+        let index = index_of(name);
+        if index.is_none() {
             // Whatever one before it has said is of that one.
             self.refusal = None;
             self.wait_ns = LOOK_NS;
         }
         self.next_look = now.plus(self.wait_ns);
-        index.ok()
+        index
     }
 
     /// What the port has of the interface that is there again.
@@ -97,6 +97,12 @@ impl Attachment {
     pub(crate) fn counters(&self) -> [(&'static str, u64); 2] {
         [(COUNTERS[0], self.attached), (COUNTERS[1], self.detached)]
     }
+}
+
+/// The number of the interface that has this name now.
+pub(crate) fn index_of(name: &str) -> Option<u32> {
+    let index = asking().and_then(|socket| name_to_index(&socket, name));
+    index.ok()
 }
 
 /// A socket to ask about interfaces.

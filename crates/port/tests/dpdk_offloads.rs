@@ -96,6 +96,8 @@ fn rules_reach_the_device_and_its_marks_are_tags() {
     port.close().unwrap();
     assert_eq!(port.buffers_in_use(), 0);
 
+    spreads_by_inner_headers(plugin, Path::new(&noted));
+
     // What a device refuses is named with its reason, and nothing is left of the device.
     let refused = json!([
         { "match": { "ip": 4 }, "mark": 1 },
@@ -116,6 +118,25 @@ fn rules_reach_the_device_and_its_marks_are_tags() {
         .unwrap()
         .close()
         .unwrap();
+}
+
+/// `rss: inner` has the device look into tunnels, for all packets and in rules that name no queue.
+fn spreads_by_inner_headers(plugin: &Path, noted: &Path) {
+    let flows = json!([{ "match": { "ip": 4, "protocol": "udp" }, "mark": 1 }]);
+    for (rss, level) in [("outer", 0), ("inner", 2)] {
+        fs::write(noted, "").unwrap();
+        let more = json!({ "queues": 2, "rss": rss, "flows": flows });
+        let mut port = open(plugin, "net_null10,size=64", more).unwrap();
+        let text = fs::read_to_string(noted).unwrap();
+        assert!(
+            text.contains(&format!("spread level={level} on\n")),
+            "{text}"
+        );
+        let rule = format!("mark=1 spread=2 level={level} as it can");
+        assert_eq!(text.matches(&rule).count(), 2, "asked and given: {text}");
+        port.close().unwrap();
+        assert_eq!(port.buffers_in_use(), 0);
+    }
 }
 
 /// An IPv4 header from 198.18.0.1 to 198.18.0.2, UDP with 20 bytes, and what makes its sums wrong.

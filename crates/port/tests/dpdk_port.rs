@@ -2,6 +2,7 @@
 //! card and no peer are opened in this process.
 
 mod dpdk_plugin;
+mod netns;
 
 use std::fs;
 use std::path::Path;
@@ -11,10 +12,12 @@ use catena_engine::pools::Pools;
 use catena_engine::port::{Opening, RxState};
 use catena_port::capture::CaptureReader;
 use catena_port::dpdk;
+use catena_port::packet_socket::{self, PacketSocket};
 use catena_port::port_bench::PortBench;
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
 use dpdk_plugin::{config, frames, open, plugin, until};
+use netns::{frame, isolated, run, veth};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
@@ -338,4 +341,62 @@ fn flows_are_spread_only_by_what_a_device_knows() {
         let error = open(plugin, device, json!({ "rss": by })).unwrap_err();
         assert!(error.0.contains(words), "{device}: {error}");
     }
+}
+
+/// DPDK does not notice that the kernel's interface of a device is deleted: the port does, and goes
+/// on at the next one of that name.
+#[test]
+fn a_kernel_interface_goes_and_the_device_is_opened_at_the_next_one() {
+    let test = "a_kernel_interface_goes_and_the_device_is_opened_at_the_next_one";
+    let Some(plugin) = plugin(test) else {
+        return;
+    };
+    if !rustix::process::geteuid().is_root() {
+        return println!("SKIP {test}: not root");
+    }
+    isolated(test, || {
+        for device in [
+            "net_af_packet70,iface=a,framesz=1024,blocksz=4096",
+            "net_af_xdp71,iface=a",
+        ] {
+            veth("a", "b");
+            let mut port = open(plugin, device, json!({})).unwrap();
+            exchange(&mut port, device);
+            run("ip link delete dev b");
+            until("the loss of the interface", &mut [&mut port], |ports| {
+                ports[0].counter("detached") == 1
+            });
+            assert_eq!(port.buffers_in_use(), 0, "{device}");
+            assert_eq!(port.tx(&[frame(60, &[]), frame(61, &[])]), 0, "{device}");
+            assert_eq!(port.counter("link_down"), 2, "{device}");
+            veth("a", "b");
+            until("its return", &mut [&mut port], |ports| {
+                ports[0].counter("attached") == 2
+            });
+            exchange(&mut port, device);
+            port.close().unwrap();
+            assert_eq!(port.buffers_in_use(), 0, "{device}");
+            run("ip link delete dev b");
+        }
+    });
+}
+
+/// A frame passes each way between the port and the other end of its interface.
+fn exchange(port: &mut PortBench, device: &str) {
+    let mut host = PacketSocket::open("b", packet_socket::Options::default()).unwrap();
+    let mut received = Vec::new();
+    until("a packet of the host", &mut [port], |ports| {
+        // The device may take some time until it has room for packets.
+        assert_eq!(host.send([&frame(70, &[])[..]]).unwrap().taken, 1);
+        received.extend(ports[0].rx(8).packets);
+        !received.is_empty()
+    });
+    assert_eq!(received[0], frame(70, &[]), "{device}");
+    let mut heard = false;
+    until("a packet of the port", &mut [port], |ports| {
+        assert_eq!(ports[0].tx(&[frame(80, &[])]), 1, "{device}");
+        let told = host.recv(64, |bytes, _| heard |= bytes == frame(80, &[]));
+        told.unwrap();
+        heard
+    });
 }

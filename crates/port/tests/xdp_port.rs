@@ -5,7 +5,7 @@ mod netns;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use catena_engine::nf::Nanos;
 use catena_engine::pools::Pools;
@@ -511,7 +511,7 @@ fn packets_without_their_pool_are_copied() {
     });
 }
 
-/// tcpdump on the other side sees what the port sent, byte by byte.
+/// tcpdump on the other side sees what the port sent, byte by byte, in both modes.
 #[test]
 fn tcpdump_sees_what_was_sent() {
     let test = "tcpdump_sees_what_was_sent";
@@ -521,45 +521,44 @@ fn tcpdump_sees_what_was_sent() {
     }
     isolated(test, || {
         veth("a", "b");
-        let Some(mut a) = open(test, &json!({ "interface": "a" })) else {
-            return;
-        };
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("seen.pcap");
-        let mut tcpdump = Command::new("tcpdump")
-            .args([
-                "-i",
-                "b",
-                "-c",
-                "20",
-                "--immediate-mode",
-                "-U",
-                "-Z",
-                "root",
-                "-w",
-            ])
-            .arg(&file)
-            .args(["ether", "proto", "0x88b5"])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut errors = BufReader::new(tcpdump.stderr.take().unwrap());
-        let mut line = String::new();
-        while !line.contains("listening on") {
-            line.clear();
-            let read = errors.read_line(&mut line).unwrap();
-            assert!(read > 0, "tcpdump has ended");
-        }
         let frames: Vec<_> = (0..20).map(|index| frame(70 + index, &[])).collect();
-        assert_eq!(a.tx(&frames), 20);
-        settle(&mut a);
-        assert!(tcpdump.wait().unwrap().success());
-        let mut reader = CaptureReader::open(&file).unwrap();
-        let mut packets = Vec::new();
-        while let Some(record) = reader.next().unwrap() {
-            packets.push(record.data.to_vec());
+        for mode in MODES {
+            let Some(mut a) = open(test, &json!({ "interface": "a", "mode": mode })) else {
+                return;
+            };
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("seen.pcap");
+            let mut tcpdump = tcpdump("b", frames.len(), &file);
+            assert_eq!(a.tx(&frames), frames.len(), "{mode}");
+            settle(&mut a);
+            assert!(tcpdump.wait().unwrap().success());
+            let mut reader = CaptureReader::open(&file).unwrap();
+            let mut packets = Vec::new();
+            while let Some(record) = reader.next().unwrap() {
+                packets.push(record.data.to_vec());
+            }
+            assert_eq!(packets, frames, "{mode}");
+            a.close().unwrap();
         }
-        assert_eq!(packets, frames);
-        a.close().unwrap();
     });
+}
+
+/// tcpdump that listens, and ends when it has written so many frames of the tests' protocol.
+fn tcpdump(interface: &str, count: usize, file: &Path) -> Child {
+    let mut tcpdump = Command::new("tcpdump")
+        .args(["-i", interface, "-c", &count.to_string()])
+        .args(["--immediate-mode", "-U", "-Z", "root", "-w"])
+        .arg(file)
+        .args(["ether", "proto", "0x88b5"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut errors = BufReader::new(tcpdump.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("listening on") {
+        line.clear();
+        let read = errors.read_line(&mut line).unwrap();
+        assert!(read > 0, "tcpdump has ended");
+    }
+    tcpdump
 }

@@ -9,6 +9,8 @@
 //!   beside testpmd with net_af_xdp, an XDP program that redirects, and a bridge. The generator has
 //!   the other core, and the kernel counts what comes out.
 //! - `tap`, from one interface of the host to another.
+//! - TCP between two hosts with their default offloads, by a veth pair alone, by packet sockets
+//!   that carry segments and by TAPs that do.
 //! - Bytes copied by Catena from AF_XDP through an NF in another process and out again: none.
 //!
 //! SPDX-License-Identifier: Apache-2.0
@@ -17,12 +19,14 @@ mod chain;
 mod kernel;
 mod lab;
 mod sides;
+mod tcp;
 
 use super::Session;
 use super::extent::Extent;
 use super::report::{Row, Target};
 use super::series::Series;
 use sides::{Places, Side};
+use tcp::Way;
 
 /// A comparison: what is measured, beside whom, and what it must reach.
 struct Comparison {
@@ -77,11 +81,15 @@ const fn compared(own: Side, peer: Side, target: Option<f64>) -> Comparison {
     }
 }
 
+/// Part of the veth pair's rate that is called its speed.
+const PART_OF_PAIR: f64 = 0.9;
+
 /// Measures and adds the rows.
 pub(super) fn run(session: &mut Session) {
     let mut places = Places::new(session);
     let mut all: [Series; SIDES.len()] = std::array::from_fn(|_| Series::default());
     let mut copied = Series::default();
+    let mut tcp: [Series; Way::ALL.len()] = std::array::from_fn(|_| Series::default());
     for round in 0..session.rounds {
         for (side, series) in SIDES.iter().zip(&mut all) {
             session.progress(round, side.name());
@@ -89,8 +97,27 @@ pub(super) fn run(session: &mut Session) {
         }
         session.progress(round, "copied bytes");
         copied.push(places.copied(session));
+        for (way, series) in Way::ALL.iter().zip(&mut tcp) {
+            session.progress(round, way.name());
+            series.push(places.tcp(*way, session));
+        }
     }
     add_rows(session, &all, &copied);
+    add_tcp(session, &tcp);
+}
+
+/// Rows of the chains that carry, beside the pair.
+fn add_tcp(session: &mut Session, [pair, chains @ ..]: &[Series; Way::ALL.len()]) {
+    for (way, series) in Way::ALL[1..].iter().zip(chains) {
+        let beside = Some((Way::Pair.name(), pair));
+        let target = Some(Target::RatioAtLeast(PART_OF_PAIR));
+        session
+            .rows
+            .push(Row::new(way.name(), "Gbit/s", series, beside, target));
+    }
+    for (way, series) in Way::ALL.iter().zip([pair].into_iter().chain(chains)) {
+        session.note_range(way.name(), "Gbit/s", series);
+    }
 }
 
 fn add_rows(session: &mut Session, all: &[Series; SIDES.len()], copied: &Series) {

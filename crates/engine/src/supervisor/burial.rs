@@ -335,6 +335,7 @@ impl Supervisor {
             } else if let Some(port) = self.port_counts(worker, *node, &now, remains) {
                 now.rx_packets = port.received;
                 now.tx_packets = port.sent;
+                held = held.saturating_add(now.held);
                 let killed = self.past.killed.entry(*node).or_default();
                 *killed = killed.saturating_add(port.in_hand);
             } else if now.held > 0 {

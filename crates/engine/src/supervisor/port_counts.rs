@@ -6,7 +6,8 @@
 //! not known how much has left (a card or a file does not say): those packets count as killed, not
 //! as sent, so sent is too small by one burst at most, and given = sent + dropped + killed holds.
 //! A burst that it took in and published nothing of counts as never received. Bytes are those of
-//! the page.
+//! the page. A device that keeps packets says of each later that it is sent: there all that the
+//! page does not call sent was in its hands, as many as it kept and those of the last turns.
 
 use catena_shm::ring::packets_in;
 
@@ -43,10 +44,7 @@ impl Supervisor {
         remains: &Remains,
     ) -> Option<PortCounts> {
         let instance = &self.instances[worker];
-        if !self.chain.nodes[node].is_port()
-            || page.held > 0
-            || (instance.rx_gone, instance.tx_gone) != (0, 0)
-        {
+        if !self.chain.nodes[node].is_port() || (instance.rx_gone, instance.tx_gone) != (0, 0) {
             return None;
         }
         let start_of = |region| {
@@ -90,7 +88,12 @@ impl Supervisor {
         // Some of these may be of what it took in: then the page says more.
         let refused = page.dropped().saturating_sub(on_the_way_in);
         counts.received = page.rx_packets.max(counts.received + on_the_way_in);
+        let given = counts.sent + counts.in_hand;
         counts.sent = page.tx_packets.max(counts.sent.saturating_sub(refused));
+        if page.held > 0 {
+            counts.sent = page.tx_packets;
+            counts.in_hand = given.saturating_sub(counts.sent + refused);
+        }
         Some(counts)
     }
 }

@@ -139,6 +139,8 @@ pub(super) struct DeviceArgs {
     /// What a memif's client has only where DPDK lies on huge pages.
     pub(super) wants_zero_copy: bool,
     pub(super) socket: Option<PeerSocket>,
+    /// The kernel's interface that it works at.
+    pub(super) interface: Option<String>,
 }
 
 impl DeviceArgs {
@@ -167,6 +169,10 @@ impl DeviceArgs {
             "net_virtio" => arg("path"),
             _ => None,
         };
+        let interface = match driver {
+            "net_af_packet" | "net_af_xdp" => arg("iface").map(str::to_owned),
+            _ => None,
+        };
         let is_ours = match driver {
             "net_memif" => matches!(arg("role"), Some("server" | "master")),
             "net_vhost" => arg("client") != Some("1"),
@@ -181,6 +187,7 @@ impl DeviceArgs {
                 path: PathBuf::from(path),
                 is_ours,
             }),
+            interface,
             driver: (!is_address).then(|| driver.to_owned()),
             text: text.to_owned(),
             name,

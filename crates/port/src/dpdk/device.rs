@@ -12,6 +12,7 @@ use super::error::DpdkError;
 use super::plugin;
 use super::socket;
 use super::sys::{Asked, Device};
+use crate::attachment::index_of;
 
 /// Ethernet header, checksum and one VLAN tag.
 const HEADER_LEN: u32 = 22;
@@ -43,10 +44,17 @@ pub(super) fn pool_for<'a>(
     })
 }
 
-/// Whether a device that calls its peer might reach it.
+/// Whether a device that calls its peer might reach it, or its interface is there.
 pub(super) fn may_be_heard(settings: &Settings) -> bool {
     let socket = settings.device.socket.as_ref();
+    let interface = settings.device.interface.as_ref();
     socket.is_none_or(|socket| socket.is_ours || socket.path.exists())
+        && interface.is_none_or(|name| index_of(name).is_some())
+}
+
+/// The number that the kernel's interface of the device has now; none without one.
+pub(super) fn interface_of(settings: &Settings) -> Option<u32> {
+    index_of(settings.device.interface.as_deref()?)
 }
 
 /// Sees to the socket: that it is free for a device that listens, or that a peer has it.

@@ -6,7 +6,8 @@
 //!
 //! A device whose link goes down (a peer that ends, a cable) leaves the port down: what is to be
 //! sent fails and is counted. One that had called its peer is closed, and opened anew once the
-//! peer's socket is there again; one that listens waits by itself.
+//! peer's socket is there again; one that listens waits by itself. One whose interface of the
+//! kernel's goes is closed, too, and opened at the next one of that name: DPDK does not notice.
 
 use catena_engine::nf::Nanos;
 use catena_engine::own_counters::CounterSink;
@@ -16,7 +17,7 @@ use catena_shm::pool::PoolMemory;
 
 use super::config::Settings;
 use super::counts::Counts;
-use super::device::{begin, close, may_be_heard, open, pool_for};
+use super::device::{begin, close, interface_of, may_be_heard, open, pool_for};
 use super::error::DpdkError;
 use super::share::Share;
 use super::sys::{BAD_SUM, Device, Slot, State, TOO_LONG};
@@ -41,6 +42,8 @@ pub(super) struct DpdkPort {
     /// Whether the device runs: a card does once it has buffers.
     runs: bool,
     is_up: bool,
+    /// Number of the kernel's interface that the device works at.
+    interface: Option<u32>,
     /// When it was first seen without a link, since it last had one.
     down_since: Option<Nanos>,
     /// Packets that DPDK has not taken yet, in order.
@@ -72,6 +75,7 @@ impl DpdkPort {
             device: None,
             runs: false,
             is_up: false,
+            interface: None,
             down_since: None,
             pending: Vec::with_capacity(BURST),
             moved: Nanos(0),
@@ -93,6 +97,7 @@ impl DpdkPort {
 
     /// Opens the device, and has it run unless it wants buffers first.
     fn attach(&mut self) -> Result<(), DpdkError> {
+        self.interface = interface_of(&self.settings);
         let mut device = open(&self.settings, self.lending.memory())?;
         self.runs = !self.settings.starts_with_buffers();
         if self.runs {
@@ -183,7 +188,8 @@ impl DpdkPort {
             self.down_since = None;
         }
         let is_lost = !is_up && (was_up || now >= since.plus(GREETING_NS));
-        if state.is_removed != 0 || calls && is_lost {
+        let is_gone = self.interface.is_some() && self.interface != interface_of(&self.settings);
+        if state.is_removed != 0 || is_gone || calls && is_lost {
             self.detach();
         }
     }

@@ -1,10 +1,13 @@
 /*
  * rte_flow for every device: loaded before DPDK's, it notes in a file what a device is asked, and
- * marks the packets of the first queue as the last rule says. A test's stand-in for a card.
+ * marks the packets of the first queue as the last rule says. Each device looks into tunnels, too,
+ * and notes what it is told to spread flows by. A test's stand-in for a card.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #define ALLOW_EXPERIMENTAL_API
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -108,6 +111,34 @@ struct rte_flow *rte_flow_create(uint16_t port, const struct rte_flow_attr *attr
 	if (id != 0)
 		(void)rte_eth_add_rx_callback(port, 0, mark, (void *)(uintptr_t)id);
 	return (struct rte_flow *)8;
+}
+
+/* What a device offers, and that it knows the headers inside tunnels. */
+int rte_eth_dev_info_get(uint16_t port, struct rte_eth_dev_info *info)
+{
+	int (*real)(uint16_t, struct rte_eth_dev_info *) = dlsym(RTLD_NEXT, "rte_eth_dev_info_get");
+	int result = real(port, info);
+	if (result == 0)
+		info->flow_type_rss_offloads |= RTE_ETH_RSS_LEVEL_INNERMOST;
+	return result;
+}
+
+/* Notes by which headers the device is to spread: the driver behind it knows no tunnels. */
+int rte_eth_dev_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues,
+			  const struct rte_eth_conf *conf)
+{
+	int (*real)(uint16_t, uint16_t, uint16_t, const struct rte_eth_conf *) =
+		dlsym(RTLD_NEXT, "rte_eth_dev_configure");
+	struct rte_eth_conf known = *conf;
+	uint64_t *spread = &known.rx_adv_conf.rss_conf.rss_hf;
+	FILE *file = fopen(getenv("CATENA_TEST_RULES"), "a");
+	if (file != NULL) {
+		fprintf(file, "spread level=%u %s\n", (unsigned)RTE_ETH_RSS_LEVEL(*spread),
+			known.rxmode.mq_mode == RTE_ETH_MQ_RX_RSS ? "on" : "off");
+		fclose(file);
+	}
+	*spread &= ~RTE_ETH_RSS_LEVEL_MASK;
+	return real(port, rx_queues, tx_queues, &known);
 }
 
 int rte_flow_flush(uint16_t port, struct rte_flow_error *error)

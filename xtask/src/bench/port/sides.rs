@@ -10,6 +10,7 @@ use super::super::extent::Extent;
 use super::chain::{Chain, Shape, copied, sent, text};
 use super::kernel;
 use super::lab::Lab;
+use super::tcp::{Hosts, Way};
 
 /// Bytes of a packet where no wire asks for more.
 pub(super) const PACKET_SIZE: usize = 64;
@@ -65,6 +66,7 @@ pub(super) struct Places {
     lab: Result<Lab, String>,
     plugin: Result<PathBuf, String>,
     redirect: Result<PathBuf, String>,
+    hosts: Result<Hosts, String>,
 }
 
 impl Places {
@@ -76,6 +78,9 @@ impl Places {
             let core = session.cores[1];
             Lab::new(&folder, binary.clone()?, core, session.seconds)
         });
+        let hosts = binary
+            .clone()
+            .and_then(|binary| Hosts::new(&folder, is_brief, binary));
         let plugin = binary.and_then(|binary| build_plugin(&binary, &folder));
         let redirect = match &lab {
             Ok(lab) if !is_brief => kernel::build_redirect(lab),
@@ -91,6 +96,7 @@ impl Places {
             is_brief,
             lab,
             redirect,
+            hosts,
         }
     }
 
@@ -150,6 +156,15 @@ impl Places {
             Side::Tap => self.tap(session),
             Side::Undisturbed => lab()?.forwarded("left-far", "left"),
         }
+    }
+
+    /// Gbit/s of TCP by that way.
+    pub(super) fn tcp(&self, way: Way, session: &Session) -> Result<f64, String> {
+        if session.is_late() {
+            return Err("no time was left".to_owned());
+        }
+        let hosts = self.hosts.as_ref().map_err(Clone::clone)?;
+        hosts.rate(way, session.seconds)
     }
 
     fn plugin(&self) -> Result<String, String> {
