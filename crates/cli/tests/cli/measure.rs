@@ -159,8 +159,13 @@ fn a_search_ends_with_bounds_and_says_what_it_deviates_from() {
     }
     let limits = result(&document, "load limits");
     assert!(
-        limits.starts_with("1000 to ") && limits.ends_with("packets/s"),
+        limits.starts_with("1.000 kpps to ") && limits.ends_with("pps"),
         "{limits}"
+    );
+    let summary = document["summary"].as_str().unwrap();
+    assert!(
+        summary.starts_with("Conditional throughput ") && summary.contains(" PARTIAL: "),
+        "{summary}"
     );
     let found = &document["throughput"][0];
     assert_eq!(
@@ -227,12 +232,22 @@ fn mrr_and_soak_count_every_packet() {
     let mrr = "search profile.yaml --nf count --mode thread --method mrr --max 10kpps \
                --trials 2 --trial 30ms";
     let mrr = measure(&place, &mrr.split_whitespace().collect::<Vec<_>>());
-    assert_eq!(result(&mrr, "offered"), "10000 packets/s");
+    assert_eq!(result(&mrr, "offered"), "10.00 kpps");
     assert!(result(&mrr, "MRR").contains("standard deviation"));
     let soak = "search profile.yaml --nf ttl --mode inline --method soak --max 10kpps \
                 --sum 60ms --trial 30ms";
     let soak = measure(&place, &soak.split_whitespace().collect::<Vec<_>>());
-    assert_eq!(result(&soak, "load"), "10000 packets/s");
+    assert_eq!(result(&soak, "load"), "10.00 kpps");
+    // The result comes first, with its unit and interval.
+    let [mrr, soak] = [mrr, soak].map(|document| document["summary"].to_string());
+    assert!(
+        mrr.contains("pps (95 % interval ") && !mrr.starts_with("\"MRR"),
+        "{mrr}"
+    );
+    assert!(
+        soak.contains(" % of the packets are lost at 10.00 kpps"),
+        "{soak}"
+    );
 }
 
 /// A chain whose receiver stands behind a fault.

@@ -20,7 +20,7 @@ pub(crate) mod trial_row;
 
 pub use document::{Document, DocumentError, LatencyResult, SCHEMA, Throughput, csv};
 pub use elements::figure_file;
-pub use files::{figures, latency_csv, time};
+pub use files::{figures, latency_csv, rate, time};
 pub use over_time::OverTime;
 pub use page::html;
 pub use trial_row::TrialRow;
