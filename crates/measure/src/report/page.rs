@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::document::{Document, LatencyResult, Throughput};
 use super::elements::{Page, figure, table};
 use super::figures;
-use super::files::{rate, time};
+use super::units::{rate, time};
 use crate::blame::{Blame, OUTSIDE_MAX};
 use crate::compare::Comparison;
 use crate::latency::Distribution;
@@ -395,7 +395,7 @@ fn comparisons(page: &mut Page, document: &Document) {
     );
     if !rows.is_empty() {
         let heads = [
-            "B over A",
+            "comparison",
             "ratio",
             "interval",
             "confidence",
