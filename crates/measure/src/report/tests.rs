@@ -60,6 +60,7 @@ fn latency() -> LatencyResult {
         end: 5_060_000,
         core: 0,
         cause: StallCause::Steal,
+        is_source: false,
     }];
     LatencyResult {
         name: String::from("thread <at 50 %>"),
