@@ -3,6 +3,7 @@
 mod aggregation;
 mod book;
 mod buffers;
+mod comparing;
 mod dashboard;
 mod descriptors;
 mod documents;

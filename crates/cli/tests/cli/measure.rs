@@ -25,7 +25,7 @@ const SHORT: [&str; 9] = [
 /// Length of the warm-up of measurements that do not say another.
 const WARMUP: [&str; 2] = ["--warmup", "10ms"];
 
-fn place() -> Place {
+pub(super) fn place() -> Place {
     let place = Place::new();
     place.write(
         "profile.yaml",
@@ -34,7 +34,7 @@ fn place() -> Place {
     place
 }
 
-fn report(place: &Place, name: &str) -> String {
+pub(super) fn report(place: &Place, name: &str) -> String {
     std::fs::read_to_string(place.path("out").join(name)).unwrap()
 }
 
@@ -159,8 +159,13 @@ fn a_search_ends_with_bounds_and_says_what_it_deviates_from() {
     }
     let limits = result(&document, "load limits");
     assert!(
-        limits.starts_with("1000 to ") && limits.ends_with("packets/s"),
+        limits.starts_with("1.000 kpps to ") && limits.ends_with("pps"),
         "{limits}"
+    );
+    let summary = document["summary"].as_str().unwrap();
+    assert!(
+        summary.starts_with("Conditional throughput ") && summary.contains(" PARTIAL: "),
+        "{summary}"
     );
     let found = &document["throughput"][0];
     assert_eq!(
@@ -227,12 +232,22 @@ fn mrr_and_soak_count_every_packet() {
     let mrr = "search profile.yaml --nf count --mode thread --method mrr --max 10kpps \
                --trials 2 --trial 30ms";
     let mrr = measure(&place, &mrr.split_whitespace().collect::<Vec<_>>());
-    assert_eq!(result(&mrr, "offered"), "10000 packets/s");
+    assert_eq!(result(&mrr, "offered"), "10.00 kpps");
     assert!(result(&mrr, "MRR").contains("standard deviation"));
     let soak = "search profile.yaml --nf ttl --mode inline --method soak --max 10kpps \
                 --sum 60ms --trial 30ms";
     let soak = measure(&place, &soak.split_whitespace().collect::<Vec<_>>());
-    assert_eq!(result(&soak, "load"), "10000 packets/s");
+    assert_eq!(result(&soak, "load"), "10.00 kpps");
+    // The result comes first, with its unit and interval.
+    let [mrr, soak] = [mrr, soak].map(|document| document["summary"].to_string());
+    assert!(
+        mrr.contains("pps (95 % interval ") && !mrr.starts_with("\"MRR"),
+        "{mrr}"
+    );
+    assert!(
+        soak.contains(" % of the packets are lost at 10.00 kpps"),
+        "{soak}"
+    );
 }
 
 /// A chain whose receiver stands behind a fault.
@@ -345,14 +360,14 @@ fn equal_chains_are_compared_by_pairs() {
         &document["comparisons"][0][0],
         &document["comparisons"][0][1],
     );
-    assert_eq!(what, "back-pressured capacity");
+    assert_eq!(what, "back-pressured capacity: b.yaml over a.yaml");
     let pairs = found["pairs"].as_u64().unwrap();
     let trials = document["trials"].as_array().unwrap();
     let valid = |side: &str| {
         let of_side = trials.iter().filter(|row| row["name"] == side);
         of_side.filter(|row| row["invalid"].is_null()).count() as u64
     };
-    assert_eq!((valid("A"), valid("B")), (pairs, pairs));
+    assert_eq!((valid("a.yaml"), valid("b.yaml")), (pairs, pairs));
     let ratio = |end: &str| found["ratio"][end].as_f64().unwrap();
     assert!(ratio("low") <= ratio("estimate") && ratio("estimate") <= ratio("high"));
 }
@@ -519,6 +534,18 @@ fn differences_that_are_there_are_found_by_what_arrives() {
         assert!((least..=most).contains(&ratio), "{a} {b}: {ratio}");
         let power = result(&document, "power, said before the run");
         assert!(power.contains("200 pairs"), "{power}");
+        // Both chains are called alike, so by their files.
+        let summary = document["summary"].as_str().unwrap();
+        let says = format!(": {b} is {verdict} than {a}. ");
+        let begins = format!("{b} is ");
+        assert!(
+            summary.starts_with(&begins) && summary.contains(&says),
+            "{summary}"
+        );
+        let name = document["comparisons"][0][0].as_str().unwrap();
+        assert!(name.ends_with(&format!(": {b} over {a}")), "{name}");
+        let row = "pairs that do not count, because the machine disturbed them";
+        result(&document, row);
     }
 }
 

@@ -49,6 +49,26 @@ fn journal(place: &Place) -> String {
     std::fs::read_to_string(place.path("out/study.jsonl")).unwrap_or_default()
 }
 
+/// Latencies that bear the names of RFCs say what those ask for beyond.
+#[track_caller]
+fn assert_partial(document: &Value, blocks: usize) {
+    let mut cells = document["study"]["cells"].as_array().unwrap().iter();
+    let is_expected = cells.any(|cell| !cell["latency"].is_null());
+    let mut rows = document["results"].as_array().unwrap().iter();
+    let row = rows.find(|row| row[0] == "standing: PDV after RFC 8219 7.3.1");
+    assert_eq!(row.is_some(), is_expected, "{row:?}");
+    if let Some(row) = row {
+        let text = row[1].as_str().unwrap();
+        let trials = format!("; {blocks} trials, not 20; trials of ");
+        assert!(
+            text.starts_with("PARTIAL: ") && text.contains(&trials),
+            "{text}"
+        );
+        let summary = document["summary"].as_str().unwrap();
+        assert!(summary.contains("PARTIAL"), "{summary}");
+    }
+}
+
 /// What holds of every report of a whole study.
 #[track_caller]
 fn assert_whole(place: &Place, document: &Value, cells: usize, blocks: usize) {
@@ -64,6 +84,7 @@ fn assert_whole(place: &Place, document: &Value, cells: usize, blocks: usize) {
         assert!(value["estimate"].as_f64().unwrap() > 0.0, "{cell:#}");
         assert_eq!(value["interval"].is_object(), blocks > 1);
     }
+    assert_partial(document, blocks);
     let lines = std::fs::read_to_string(place.path("out/cells.csv")).unwrap();
     assert_eq!(lines.lines().count(), cells + 1);
     let page = std::fs::read_to_string(place.path("out/report.html")).unwrap();
@@ -72,6 +93,7 @@ fn assert_whole(place: &Place, document: &Value, cells: usize, blocks: usize) {
         "What each factor does",
         "Every combination",
         "<svg",
+        "<p>standing: PDV after RFC 8219 7.3.1: PARTIAL: ",
     ] {
         assert!(page.contains(part), "{part}");
     }

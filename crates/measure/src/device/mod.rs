@@ -7,6 +7,7 @@
 //! that both ports write after the chain has drained and stopped.
 
 mod describe;
+mod foreign;
 mod offer;
 mod outcome;
 mod probes;
@@ -16,6 +17,7 @@ mod rivals;
 mod together;
 mod under_test;
 mod watch;
+mod windows;
 
 pub use offer::Offer;
 pub use outcome::{Fate, LOOPS, Outcome};

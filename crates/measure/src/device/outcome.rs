@@ -23,6 +23,10 @@ const TESTER_LOSS_MAX: f64 = 0.001;
 /// The loops whose stalls are known: that of the generator and that of the receiver.
 pub const LOOPS: [u16; 2] = [0, 1];
 
+/// A stall of the generator begins when a packet is due, told in ticks by two ways that may round
+/// differently.
+const DUE_ROUNDING_NS: u64 = 100;
+
 /// Whether a trial says something of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -248,11 +252,17 @@ impl Outcome {
                 .iter()
                 .filter(|stall| stall.end > self.sent.record.start);
             ended
-                .map(|stall| Stall {
-                    begin: self.since_start_ns(stall.start),
-                    end: self.since_start_ns(stall.end),
-                    core,
-                    cause: StallCause::Unknown,
+                .map(|stall| {
+                    let begin = self.since_start_ns(stall.start);
+                    let is_source = core == LOOPS[0];
+                    let rounding = if is_source { DUE_ROUNDING_NS } else { 0 };
+                    Stall {
+                        begin: begin.saturating_sub(rounding),
+                        end: self.since_start_ns(stall.end),
+                        core,
+                        cause: StallCause::Unknown,
+                        is_source,
+                    }
                 })
                 .collect::<Vec<_>>()
         };
@@ -369,7 +379,8 @@ mod tests {
         );
         assert_eq!(sample.sequence, (1 << FLOW_SHIFT) + 5);
         let stall = found.stalls()[0];
-        assert_eq!((stall.begin, stall.end, stall.core), (1000, 2000, LOOPS[0]));
+        assert_eq!((stall.begin, stall.end, stall.core), (900, 2000, LOOPS[0]));
+        assert!(stall.is_source);
         assert_eq!(found.flights()[0].end - found.flights()[0].begin, 700);
     }
 }

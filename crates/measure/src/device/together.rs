@@ -4,6 +4,10 @@
 //! start once, and their generators share a schedule ([`crate::traffic::slices`]). The chain whose
 //! turn it is not sleeps: both wait by sleeping, whatever the chain file says, since the other's
 //! spinning would be part of the result. What is compared is the rate at the highest load.
+//!
+//! The machine is watched meanwhile as in any trial, in windows of some slices each: the slices of
+//! a window in which other work ran, the hypervisor took a core, or the clock frequency changed do
+//! not count.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -14,9 +18,13 @@ use catena_shm::tsc;
 use serde_json::{Map, Value, json};
 
 use super::profile::TrialProfile;
-use super::under_test::{DRAIN, Device, DeviceError, PATIENCE};
+use super::under_test::{DRAIN, Device, DeviceError, PATIENCE, running};
+use super::watch::Watch;
+use super::windows::Windows;
 use crate::compare::Side;
+use crate::doctor::Tree;
 use crate::traffic::TickRate;
+use crate::traffic::conditions::Disturbance;
 use crate::traffic::receiver::ReceiveResults;
 
 /// How two devices take turns.
@@ -77,11 +85,6 @@ impl Device {
     }
 }
 
-fn runs(supervisor: &Supervisor) -> bool {
-    let workers = supervisor.status().workers;
-    workers.iter().all(|worker| worker.state == "running")
-}
-
 /// What arrived in slices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
@@ -89,6 +92,8 @@ pub struct Taken {
     pub rates_pps: [Vec<f64>; 2],
     /// Share of each device's packets that arrived in the other's turn: its queues had not drained.
     pub stray_shares: [f64; 2],
+    /// What disturbed each pair; empty for those that count.
+    pub disturbances: Vec<Vec<Disturbance>>,
 }
 
 /// Packets per second of both devices in each pair, as they arrive.
@@ -114,12 +119,16 @@ pub fn take_turns(
         });
         supervisors.push(device.launch(device.side(side, profile, &slices))?);
     }
-    let ended = serve(devices, &mut supervisors, turns, begin);
+    let mut windows = Windows::new(turns.slice * 2);
+    let ended = serve(devices, &mut supervisors, turns, begin, &mut windows);
     for supervisor in &mut supervisors {
         supervisor.stop(Duration::from_secs(5));
     }
     ended?;
-    let mut taken = Taken::default();
+    let mut taken = Taken {
+        disturbances: windows.of_pairs(turns.pairs as usize),
+        ..Taken::default()
+    };
     let sides = devices.into_iter().zip(sides).zip(&supervisors);
     for (index, ((device, side), supervisor)) in sides.enumerate() {
         if supervisor.status().deaths > 0 {
@@ -134,32 +143,58 @@ pub fn take_turns(
     Ok(taken)
 }
 
+/// The processes of both chains, if all of them run.
+fn all_running(supervisors: &[Supervisor]) -> Option<Vec<u32>> {
+    let of_each = supervisors.iter().map(running);
+    Some(of_each.collect::<Option<Vec<_>>>()?.concat())
+}
+
+/// Looks at the machine `since` the first slice began, as often as there is a window.
+fn look(watch: &mut Watch, windows: &mut Windows, since: Duration) {
+    if since.is_zero() {
+        return;
+    }
+    watch.sample();
+    if windows.is_due(since) {
+        let found = watch.turn();
+        windows.close(since, found);
+    }
+}
+
 /// Serves both until they have come to their end.
 fn serve(
     devices: [&Device; 2],
     supervisors: &mut [Supervisor],
     turns: &Turns,
     begin: Instant,
+    windows: &mut Windows,
 ) -> Result<(), DeviceError> {
     let whole = turns.slice * 2 * turns.pairs;
     let deadline = begin + whole + PATIENCE;
-    let mut has_begun = false;
+    let [first, _] = devices;
+    let mut watch = None;
     while !supervisors.iter().all(Supervisor::is_finished) {
         for supervisor in supervisors.iter_mut() {
             supervisor.step(Duration::from_millis(10), &[]);
         }
-        let [first, _] = devices;
         if first.setting.is_interrupted.load(Ordering::Relaxed) {
             return Err(DeviceError::Interrupted);
         }
-        has_begun |= supervisors.iter().all(runs);
         let now = Instant::now();
-        if !has_begun && now > begin {
+        if let Some(watch) = &mut watch {
+            look(watch, windows, now.saturating_duration_since(begin));
+        } else if let Some(pids) = all_running(supervisors) {
+            let tree = Tree::new("/");
+            watch = Some(Watch::begin(tree, &pids, first.setting.rivals_max));
+        } else if now > begin {
             return Err(first.failed("the two chains did not start within 1.5 s"));
         }
         if now > deadline {
             return Err(first.failed("its sources did not end in time"));
         }
+    }
+    if let Some(mut watch) = watch {
+        windows.close(begin.elapsed(), watch.turn());
     }
     for supervisor in supervisors.iter_mut() {
         supervisor.drain();

@@ -111,6 +111,14 @@ struct Passed {
     energy: Option<Energy>,
 }
 
+/// The processes of a chain's workers, if all of them run.
+pub(super) fn running(supervisor: &Supervisor) -> Option<Vec<u32>> {
+    let workers = supervisor.status().workers;
+    let all = workers.iter().all(|worker| worker.state == "running");
+    let pids = workers.iter().filter_map(|worker| worker.pid);
+    all.then(|| pids.collect())
+}
+
 impl Device {
     /// The chain as device. Files of trials are written below `folder`, which must exist.
     ///
@@ -280,7 +288,6 @@ impl Device {
         let workers = supervisor.status().workers;
         let pids: Vec<_> = workers.iter().filter_map(|worker| worker.pid).collect();
         let mut watch = Watch::begin(Tree::new("/"), &pids, self.setting.rivals_max);
-        self.is_pinned = Some(watch.thread_count() >= workers.len());
         let (before, began) = (self.read_meter(), Instant::now());
         self.probes.begin(&mut supervisor);
         let ended = self.serve(&mut supervisor, offer, &mut watch);
@@ -288,6 +295,7 @@ impl Device {
         let after = self.read_meter();
         let seconds = began.elapsed().as_secs_f64();
         let disturbances = watch.end();
+        self.is_pinned = Some(watch.thread_count() >= workers.len());
         supervisor.stop(Duration::from_secs(5));
         ended?;
         let status = supervisor.status();
@@ -346,25 +354,24 @@ impl Device {
         let warm = Instant::now() + offer.warmup();
         let deadline = Instant::now() + offer.warmup() + offer.duration + PATIENCE;
         let is_endless = self.is_endless();
-        let mut runs_since = None;
+        let mut runs_since: Option<Instant> = None;
         while !supervisor.is_finished() {
             supervisor.step(self.probes.patience(), &[]);
             self.probes.poll();
             if Instant::now() > warm {
                 watch.sample();
             }
-            if is_endless {
-                let is_running = |supervisor: &Supervisor| {
-                    let workers = supervisor.status().workers;
-                    workers.iter().all(|worker| worker.state == "running")
-                };
-                if runs_since.is_none() && is_running(supervisor) {
-                    runs_since = Some(Instant::now());
-                }
-                let whole = DELAY + offer.warmup() + offer.duration + SETTLE;
-                if runs_since.is_some_and(|since: Instant| since.elapsed() > whole) {
-                    break;
-                }
+            if runs_since.is_none()
+                && let Some(pids) = running(supervisor)
+            {
+                // What it takes to start is no part of the trial, nor is what helps with it: the
+                // services that make containers.
+                watch.again(&pids);
+                runs_since = Some(Instant::now());
+            }
+            let whole = DELAY + offer.warmup() + offer.duration + SETTLE;
+            if is_endless && runs_since.is_some_and(|since| since.elapsed() > whole) {
+                break;
             }
             if self.setting.is_interrupted.load(Ordering::Relaxed) {
                 return Err(DeviceError::Interrupted);

@@ -8,21 +8,42 @@ use crate::doctor::Tree;
 use crate::traffic::TickRate;
 use crate::traffic::conditions::{Conditions, Disturbance};
 
-/// Threads that are held on one core, by core, with the conditions at the beginning.
+/// Watches the threads of a chain that are held on one core.
 #[derive(Debug)]
 pub(super) struct Watch {
     tree: Tree,
     rate: TickRate,
-    threads: BTreeMap<usize, Vec<String>>,
-    before: BTreeMap<usize, Conditions>,
-    /// Clocks and control group, where no thread is held anywhere.
-    anywhere: Conditions,
     pids: Vec<u32>,
-    began: Instant,
-    rivals: Reading,
+    /// By core.
+    threads: BTreeMap<usize, Vec<String>>,
+    before: Moment,
     frequencies: Frequencies,
     /// Share of the time that other work may take.
     rivals_max: f64,
+}
+
+/// What is read at one time.
+#[derive(Debug)]
+struct Moment {
+    cores: BTreeMap<usize, Conditions>,
+    /// Clocks and control group, where no thread is held anywhere.
+    anywhere: Conditions,
+    rivals: Reading,
+    at: Instant,
+}
+
+impl Moment {
+    fn of(tree: &Tree, threads: &BTreeMap<usize, Vec<String>>, pids: &[u32]) -> Self {
+        let cores = threads
+            .iter()
+            .map(|(core, threads)| (*core, Conditions::read_of(tree, *core, threads)));
+        Self {
+            cores: cores.collect(),
+            anywhere: Conditions::read_of(tree, 0, &[]),
+            rivals: Reading::of(tree, threads, pids),
+            at: Instant::now(),
+        }
+    }
 }
 
 /// Threads of processes that may run on one core only, by that core. Others may move as the
@@ -50,26 +71,31 @@ impl Watch {
     /// Looks at the threads of `pids` and of this process; other work may take a share of
     /// `rivals_max` from them.
     pub(super) fn begin(tree: Tree, pids: &[u32], rivals_max: f64) -> Self {
-        let mut all = pids.to_vec();
-        all.push(std::process::id());
-        all.sort_unstable();
-        all.dedup();
-        let threads = held_threads(&tree, &all);
-        let before = threads
-            .iter()
-            .map(|(core, threads)| (*core, Conditions::read_of(&tree, *core, threads)));
-        Self {
-            rate: TickRate::measure(Duration::from_millis(10)),
-            before: before.collect(),
-            anywhere: Conditions::read_of(&tree, 0, &[]),
-            rivals: Reading::of(&tree, &threads, &all),
-            pids: all,
-            began: Instant::now(),
+        let rate = TickRate::measure(Duration::from_millis(10));
+        let (threads, pids) = (BTreeMap::new(), pids.to_vec());
+        let mut watch = Self {
+            before: Moment::of(&tree, &threads, &pids),
             frequencies: Frequencies::default(),
-            rivals_max,
+            rate,
+            pids,
             threads,
+            rivals_max,
             tree,
-        }
+        };
+        let pids = std::mem::take(&mut watch.pids);
+        watch.again(&pids);
+        watch
+    }
+
+    /// Begins anew, with the threads that `pids` have by now.
+    pub(super) fn again(&mut self, pids: &[u32]) {
+        self.pids = pids.to_vec();
+        self.pids.push(std::process::id());
+        self.pids.sort_unstable();
+        self.pids.dedup();
+        self.threads = held_threads(&self.tree, &self.pids);
+        self.before = Moment::of(&self.tree, &self.threads, &self.pids);
+        self.frequencies = Frequencies::default();
     }
 
     /// Notes the clock frequency of the cores, while packets are measured.
@@ -84,22 +110,38 @@ impl Watch {
         self.threads.values().map(Vec::len).sum()
     }
 
-    /// What happened since, each once, in a fixed order.
+    /// What happened since it began, each once, in a fixed order.
     pub(super) fn end(&self) -> Vec<Disturbance> {
+        self.judge(&Moment::of(&self.tree, &self.threads, &self.pids))
+    }
+
+    /// The same, and begins anew with the same threads.
+    pub(super) fn turn(&mut self) -> Vec<Disturbance> {
+        let now = Moment::of(&self.tree, &self.threads, &self.pids);
+        let found = self.judge(&now);
+        self.before = now;
+        self.frequencies = Frequencies::default();
+        found
+    }
+
+    fn judge(&self, after: &Moment) -> Vec<Disturbance> {
+        let before = &self.before;
         let mut found = Vec::new();
-        for (core, threads) in &self.threads {
-            let after = Conditions::read_of(&self.tree, *core, threads);
-            found.extend(self.before[core].disturbances(&after, self.rate));
+        for (core, conditions) in &before.cores {
+            found.extend(conditions.disturbances(&after.cores[core], self.rate));
         }
         if self.threads.is_empty() {
-            let after = Conditions::read_of(&self.tree, 0, &[]);
-            let all = self.anywhere.disturbances(&after, self.rate);
+            let all = before.anywhere.disturbances(&after.anywhere, self.rate);
             // Steal of a core on which nothing was held says little.
             found.extend(all.into_iter().filter(|what| *what != Disturbance::Steal));
         }
-        let rivals = Reading::of(&self.tree, &self.threads, &self.pids);
-        let elapsed_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        found.extend(self.rivals.judge(&rivals, elapsed_ns, self.rivals_max));
+        let elapsed = after.at.saturating_duration_since(before.at);
+        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        found.extend(
+            before
+                .rivals
+                .judge(&after.rivals, elapsed_ns, self.rivals_max),
+        );
         found.extend(self.frequencies.judge());
         found.sort_unstable();
         found.dedup();

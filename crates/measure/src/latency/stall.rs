@@ -57,6 +57,17 @@ pub struct Stall {
     pub core: u16,
     /// Why.
     pub cause: StallCause,
+    /// Whether it was the packets' source that did not run: those that it sent before are beyond
+    /// it, and only those are touched that were due from its beginning on.
+    #[serde(default)]
+    pub is_source: bool,
+}
+
+impl Stall {
+    /// Whether it touches a packet, if it did not end before that was due.
+    const fn touches(&self, flight: &Flight) -> bool {
+        self.begin < flight.end && (!self.is_source || self.begin <= flight.begin)
+    }
 }
 
 /// The gap between two stamps of a loop from which on it is a stall: well above the loop's own
@@ -115,8 +126,9 @@ pub fn touched(flights: &[Flight], stalls: &[Stall], cores: &[u16], recovery: u6
     let is_touched = |flight: &Flight| {
         let first =
             stalls.partition_point(|stall| stall.end.saturating_add(recovery) <= flight.begin);
-        let next = stalls.get(first);
-        next.is_some_and(|stall| stall.begin < flight.end)
+        let near = stalls[first..].iter();
+        let mut near = near.take_while(|stall| stall.begin < flight.end);
+        near.any(|stall| stall.touches(flight))
     };
     flights.iter().map(is_touched).collect()
 }
@@ -137,7 +149,8 @@ impl Attribution {
                 stalls.partition_point(|stall| stall.end.saturating_add(recovery) <= flight.begin);
             let touching = stalls[first..]
                 .iter()
-                .take_while(|stall| stall.begin < flight.end);
+                .take_while(|stall| stall.begin < flight.end)
+                .filter(|stall| stall.touches(flight));
             let (mut overlap, mut is_touched) = (0, false);
             for stall in touching {
                 is_touched = true;
@@ -244,6 +257,7 @@ mod tests {
             end,
             core,
             cause,
+            is_source: false,
         }
     }
 
@@ -299,6 +313,24 @@ mod tests {
         let result = Attribution::of(&flights, &stalls, &[0], 100);
         assert_eq!((result.stalled.count, result.clean.count), (1, 1));
         assert_eq!(result.net.mean_ns, Some(30.0));
+    }
+
+    /// A generator that did not run holds up what was due meanwhile, and nothing that it had sent.
+    #[test]
+    fn a_source_s_stall_touches_what_was_due_in_it() {
+        let flights = [(50, 150), (100, 260), (120, 260), (205, 260), (215, 260)];
+        let flights = flights.map(|(begin, end)| Flight { begin, end });
+        let mut stall = stall(100, 200, 0, StallCause::Unknown);
+        assert_eq!(
+            touched(&flights, &[stall], &[0], 10),
+            [true, true, true, true, false]
+        );
+        stall.is_source = true;
+        let expected = [false, true, true, true, false];
+        assert_eq!(touched(&flights, &[stall], &[0], 10), expected);
+        let result = Attribution::of(&flights, &[stall], &[0], 10);
+        assert_eq!((result.clean.count, result.stalled.count), (2, 3));
+        assert_eq!(result.overlap_by_cause.iter().sum::<u64>(), 100 + 80);
     }
 
     #[test]

@@ -26,19 +26,3 @@ pub fn latency_csv(document: &Document) -> Option<String> {
     }
     Some(text)
 }
-
-/// Nanoseconds in the unit that people read them in.
-pub fn time(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
-        large if large >= 999_500_000.0 => (ns / 1e9, "s"),
-        large if large >= 999_500.0 => (ns / 1e6, "ms"),
-        large if large >= 999.5 => (ns / 1e3, "us"),
-        _ => return format!("{ns:.0} ns"),
-    };
-    // Three digits that count.
-    match value.abs() {
-        large if large >= 99.95 => format!("{value:.0} {unit}"),
-        large if large >= 9.995 => format!("{value:.1} {unit}"),
-        _ => format!("{value:.2} {unit}"),
-    }
-}

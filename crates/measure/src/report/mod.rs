@@ -17,10 +17,12 @@ mod study_page;
 #[cfg(test)]
 mod tests;
 pub(crate) mod trial_row;
+mod units;
 
 pub use document::{Document, DocumentError, LatencyResult, SCHEMA, Throughput, csv};
 pub use elements::figure_file;
-pub use files::{figures, latency_csv, time};
+pub use files::{figures, latency_csv};
 pub use over_time::OverTime;
 pub use page::html;
 pub use trial_row::TrialRow;
+pub use units::{rate, time};

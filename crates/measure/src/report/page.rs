@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::document::{Document, LatencyResult, Throughput};
 use super::elements::{Page, figure, table};
 use super::figures;
+use super::units::{rate, time};
 use crate::blame::{Blame, OUTSIDE_MAX};
 use crate::compare::Comparison;
 use crate::latency::Distribution;
@@ -50,7 +51,9 @@ pub(super) fn write(document: &Document) -> Page {
     throughput(&mut page, document);
     latency(&mut page, document);
     if let Some(study) = &document.study {
-        super::study_page::write(&mut page, study);
+        let standings = document.results.iter();
+        let standings = standings.filter(|(name, _)| name.starts_with("standing: "));
+        super::study_page::write(&mut page, study, &standings.collect::<Vec<_>>());
     }
     blame(&mut page, document);
     comparisons(&mut page, document);
@@ -63,7 +66,7 @@ pub(super) fn write(document: &Document) -> Page {
 }
 
 fn pps(value: Option<f64>) -> String {
-    value.map_or_else(|| String::from("n/a"), |value| format!("{value:.0}"))
+    value.map_or_else(|| String::from("n/a"), rate)
 }
 
 fn percent(value: f64) -> String {
@@ -118,7 +121,7 @@ fn throughput(page: &mut Page, document: &Document) {
     page.push_str("<h2>Throughput</h2>\n");
     figure(page, figures::throughput(document));
     page.push_str(
-        "<p>Packets per second over all interfaces, after MLRsearch. Width is relative to the \
+        "<p>Rates are over all interfaces, after MLRsearch. Width is relative to the \
          upper bound; effective duration is as each trial reports it.</p>\n",
     );
     let rows: Vec<_> = document
@@ -144,11 +147,15 @@ fn throughput(page: &mut Page, document: &Document) {
 }
 
 fn nanos(value: Option<f64>) -> String {
-    value.map_or_else(|| String::from("n/a"), |value| format!("{value:.0}"))
+    value.map_or_else(|| String::from("n/a"), time)
 }
 
 fn whole(value: Option<i64>) -> String {
-    value.map_or_else(|| String::from("n/a"), |value| value.to_string())
+    nanos(value.map(|value| value as f64))
+}
+
+fn count(value: Option<f64>) -> String {
+    value.map_or_else(|| String::from("n/a"), |value| format!("{value:.0}"))
 }
 
 fn distribution_row(name: &str, kind: &str, distribution: &Distribution) -> Vec<String> {
@@ -212,8 +219,8 @@ fn interval_rows(result: &LatencyResult) -> impl Iterator<Item = Vec<String>> {
         vec![
             result.name.clone(),
             format!("p{percentile}"),
-            format!("{:.0}", interval.estimate),
-            format!("{:.0} to {:.0}", interval.low, interval.high),
+            time(interval.estimate),
+            format!("{} to {}", time(interval.low), time(interval.high)),
             percent(interval.confidence),
         ]
     })
@@ -235,9 +242,7 @@ fn latency(page: &mut Page, document: &Document) {
             None => {}
         }
     }
-    page.push_str(
-        "<p>All in ns. A percentile has a value only with at least ten samples beyond it.</p>\n",
-    );
+    page.push_str("<p>A percentile has a value only with at least ten samples beyond it.</p>\n");
     let heads = [
         "measured",
         "direction",
@@ -289,13 +294,13 @@ fn blame_rows(
         let mut row = vec![
             name.clone(),
             share.component.clone(),
-            format!("{:.1}", share.mean_ns),
+            time(share.mean_ns),
             percent(share.of_mean),
             optional(share.of_p99),
             optional(share.of_variance),
         ];
         if has_counts {
-            row.extend([nanos(share.cycles), nanos(share.instructions)]);
+            row.extend([count(share.cycles), count(share.instructions)]);
         }
         row
     })
@@ -310,7 +315,7 @@ fn blame(page: &mut Page, document: &Document) {
     let mut heads = vec![
         "measured",
         "component",
-        "mean (ns)",
+        "mean",
         "share of mean",
         "share of p99",
         "share of variance",
@@ -390,7 +395,7 @@ fn comparisons(page: &mut Page, document: &Document) {
     );
     if !rows.is_empty() {
         let heads = [
-            "B over A",
+            "comparison",
             "ratio",
             "interval",
             "confidence",
@@ -488,7 +493,7 @@ fn trials(page: &mut Page, document: &Document) {
             let lost = trial.intended.saturating_sub(trial.forwarded);
             vec![
                 trial.name.clone(),
-                format!("{:.0}", trial.load_pps),
+                rate(trial.load_pps),
                 format!("{:.3}", trial.duration_s),
                 trial.intended.to_string(),
                 trial.forwarded.to_string(),
@@ -499,7 +504,7 @@ fn trials(page: &mut Page, document: &Document) {
         .collect();
     let heads = [
         "of",
-        "load (packets/s)",
+        "load",
         "duration (s)",
         "intended",
         "forwarded",

@@ -59,8 +59,8 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Writes the part.
-pub(super) fn write(page: &mut Page, results: &StudyResults) {
+/// Writes the part; `standings` say how far latencies keep to the documents that define them.
+pub(super) fn write(page: &mut Page, results: &StudyResults, standings: &[&(String, String)]) {
     let _ = writeln!(
         page,
         "<h2>Study</h2>\n<p>{} of {} trials have a result: {} combinations, measured in {} blocks, \
@@ -76,6 +76,10 @@ pub(super) fn write(page: &mut Page, results: &StudyResults) {
         .collect();
     table(page, &["factor", "levels"], &factors);
     bars(page, results);
+    // Beside the figures that bear the names of these documents.
+    for (name, text) in standings {
+        let _ = writeln!(page, "<p>{}: {}.</p>", escape(name), escape(text));
+    }
     distributions(page, results);
     effects(page, &results.effects);
     probe_costs(page, results);

@@ -60,6 +60,7 @@ fn latency() -> LatencyResult {
         end: 5_060_000,
         core: 0,
         cause: StallCause::Steal,
+        is_source: false,
     }];
     LatencyResult {
         name: String::from("thread <at 50 %>"),
@@ -171,7 +172,7 @@ fn a_page_is_self_contained_and_names_what_is_irregular() {
         "Latency over time",
         "PDV: p99.9 - min (RFC 8219)",
         "Where the time goes",
-        "890 to 899",
+        "890 ns to 899 ns",
         "with probes over without",
         "<th>cycles</th><th>instructions</th>",
         "<td class=\"n\">321</td><td class=\"n\">654</td>",
@@ -283,5 +284,47 @@ fn times_have_three_digits_and_a_unit() {
         (123_456.0, "123 us"),
     ] {
         assert_eq!(time(ns), text);
+    }
+}
+
+#[test]
+fn rates_have_four_digits_and_a_unit() {
+    for (pps, text) in [
+        (0.0, "0 pps"),
+        (12.0, "12.00 pps"),
+        (999.96, "1.000 kpps"),
+        (20_000.0, "20.00 kpps"),
+        (250_189.0, "250.2 kpps"),
+        (6_980_123.0, "6.980 Mpps"),
+        (1_234_567_890.0, "1235 Mpps"),
+    ] {
+        assert_eq!(rate(pps), text);
+    }
+}
+
+/// The page is for people, the JSON for programs.
+#[test]
+fn a_page_has_scaled_units_and_json_has_not() {
+    let mut document = document();
+    let interval = &mut document.latency[0].intervals_ns[0].1;
+    interval.estimate = 1_234_567.0;
+    document.latency[0].latency.delay.mean_ns = Some(34_567.0);
+    document.blame[0].1.shares[0].mean_ns = 2_345.6;
+    document.throughput[0].goals[0].conditional_throughput_pps = Some(6_980_123.0);
+    document.trials[0].load_pps = 123_456.0;
+    let page = html(&document);
+    let json = document.to_json().unwrap();
+    for (scaled, raw) in [
+        ("1.23 ms", "1234567.0"),
+        ("34.6 us", "34567.0"),
+        ("2.35 us", "2345.6"),
+        ("6.980 Mpps", "6980123.0"),
+        ("123.5 kpps", "123456.0"),
+    ] {
+        let cell = format!("<td class=\"n\">{scaled}</td>");
+        assert!(page.contains(&cell), "{scaled}");
+        let bare = raw.trim_end_matches(".0");
+        assert!(!page.contains(&format!(">{bare}")), "{raw} on the page");
+        assert!(json.contains(raw), "{raw} in the JSON");
     }
 }

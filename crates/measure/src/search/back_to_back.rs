@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::preset::Standing;
 use super::{ReportError, Search, Trial, TrialResult};
 
 /// What the test needs to know.
@@ -79,6 +80,44 @@ pub struct BackToBackSearch {
     tried: u32,
     bursts: Vec<u64>,
     unbounded: u32,
+}
+
+/// Repetitions that RFC 2544 section 26.4 asks for, of which RFC 9004 makes the mean.
+const REPETITIONS: u32 = 50;
+/// Least length of the longest burst, after RFC 2544 section 26.4, and after RFC 9004 section 6.2
+/// where a device has not overflowed before.
+const BURST_MIN: Duration = Duration::from_secs(2);
+const BURST_UNBOUNDED: Duration = Duration::from_secs(30);
+
+impl Input {
+    /// How far a result may call itself after RFC 9004. A tester in the same machine never may
+    /// without a word: complete is for those that know more.
+    pub fn standing(&self, outcome: &BackToBackOutcome) -> Standing {
+        let mut reasons = vec![
+            "no external tester (RFC 2544, 6)".to_owned(),
+            "no isolated test network (RFC 6815, 3)".to_owned(),
+            "one frame size, not all to which the test applies (RFC 9004, 4)".to_owned(),
+        ];
+        let count = outcome.bursts.len();
+        if count < REPETITIONS as usize {
+            reasons.push(format!(
+                "{count} repetitions, not {REPETITIONS} (RFC 2544, 26.4)"
+            ));
+        }
+        let longest = self.longest_burst;
+        if longest < BURST_MIN {
+            reasons.push(format!(
+                "bursts of up to {longest:?}, not of {BURST_MIN:?} (RFC 2544, 26.4)"
+            ));
+        }
+        if outcome.unbounded > 0 && longest < BURST_UNBOUNDED {
+            reasons.push(format!(
+                "{} repetitions had no loss in a burst of {longest:?}, the longest that was tried,                  not of {BURST_UNBOUNDED:?} (RFC 9004, 6.2): the value is a lower bound",
+                outcome.unbounded
+            ));
+        }
+        Standing::Partial(reasons)
+    }
 }
 
 impl BackToBackSearch {
@@ -252,6 +291,36 @@ mod tests {
         let search = BackToBackSearch::new(INPUT).unwrap();
         let outcome = run(search, |trial| forward(trial, 1e12)).unwrap();
         assert_eq!(outcome.unbounded, 5);
+        let text = format!("{:?}", INPUT.standing(&outcome));
+        assert!(
+            text.contains("5 repetitions had no loss in a burst of 2s"),
+            "{text}"
+        );
+    }
+
+    /// A tester in the device's machine is one shortfall of three that no option mends.
+    #[test]
+    fn what_a_test_lacks_is_named() {
+        let reasons = |repetitions, longest_burst| {
+            let input = Input {
+                repetitions,
+                longest_burst,
+                ..INPUT
+            };
+            let search = BackToBackSearch::new(input).unwrap();
+            let outcome = run(search, |trial| forward(trial, 4096.0)).unwrap();
+            match input.standing(&outcome) {
+                Standing::Partial(reasons) => reasons[3..].join("; "),
+                other => panic!("{other:?}"),
+            }
+        };
+        let short = reasons(10, Duration::from_millis(100));
+        assert_eq!(
+            short,
+            "10 repetitions, not 50 (RFC 2544, 26.4); bursts of up to 100ms, not of 2s (RFC 2544, \
+             26.4)"
+        );
+        assert_eq!(reasons(50, Duration::from_secs(2)), "");
     }
 
     #[test]

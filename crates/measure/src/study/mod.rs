@@ -19,6 +19,7 @@ pub mod findings;
 mod findings_tests;
 pub mod journal;
 pub mod record;
+pub mod standing;
 pub mod summary;
 pub mod suspicion;
 #[cfg(test)]

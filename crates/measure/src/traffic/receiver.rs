@@ -31,6 +31,9 @@ pub use super::arrival::{Arrival, ArrivalSink};
 
 /// Samples of latency kept unless told otherwise.
 pub const SAMPLE_COUNT: usize = 1 << 17;
+/// Bursts of fewer packets are not full, though none was larger: a burst of the engine's holds 128
+/// unless told otherwise, and two packets that came together have nothing waiting behind them.
+const FULL_MIN: usize = 16;
 /// Most samples of latency: 640 MiB.
 pub const SAMPLE_COUNT_MAX: usize = 1 << 24;
 
@@ -112,6 +115,18 @@ impl<S: ArrivalSink> ReceiverPort<S> {
     #[inline]
     pub fn poll(&mut self, now: u64) {
         self.stalls.poll(now);
+    }
+
+    /// Notes the gap before a burst of `len` packets, if the one before it was full.
+    #[inline]
+    fn note_gap(&mut self, len: usize, received: u64) {
+        // Otherwise nothing waited, and the worker may have slept on purpose.
+        if self.was_full {
+            self.stalls.poll(received);
+        } else {
+            self.stalls.resume(received);
+        }
+        self.was_full = len >= self.burst_max.max(FULL_MIN);
     }
 
     /// Takes a burst that arrived by tick `received`.
@@ -229,13 +244,7 @@ impl<S: ArrivalSink> Port for ReceiverPort<S> {
     fn tx(&mut self, burst: &mut TxBurst<'_>, _now: Nanos) -> usize {
         let received = tsc::ticks();
         let packets = burst.packets();
-        // Between bursts that are not full the worker may have slept on purpose.
-        if self.was_full {
-            self.stalls.poll(received);
-        } else {
-            self.stalls.resume(received);
-        }
-        self.was_full = packets.len() >= self.burst_max.max(2);
+        self.note_gap(packets.len(), received);
         let before = self.record.stamped;
         self.take_burst(packets.iter().map(Packet::bytes), received);
         if let Some(slices) = &mut self.slices {
@@ -456,5 +465,20 @@ mod tests {
         assert_eq!(port.latencies().range(), Some((10, 100)));
         let late = port.latencies().samples().iter().map(|sample| sample.late);
         assert_eq!(late.collect::<Vec<_>>(), [7, 7]);
+    }
+
+    #[test]
+    fn a_receiver_is_stalled_only_while_more_waits_for_it() {
+        let stalled_ns = |len: usize| {
+            let rate = TickRate::from_ns_per_tick(1.0);
+            let mut port = ReceiverPort::new(None, rate, 10, Noted::default());
+            for burst in 0..100 {
+                port.note_gap(len, burst * 50_000);
+            }
+            port.stalls().stalled()
+        };
+        // Packets of 20 kpps that come by ones and twos, each as large a burst as any.
+        assert_eq!((stalled_ns(1), stalled_ns(2)), (0, 0));
+        assert_eq!(stalled_ns(128), 99 * 50_000);
     }
 }

@@ -148,6 +148,7 @@ pub(super) fn hogs(binary: &Binary, extent: Extent, cores: [usize; 2]) -> Vec<Ca
         true => binary.of_chain(&text, arguments),
         false => Err("no hog started".to_owned()),
     };
+    let beside = compared(binary, &text);
     drop(hogs);
     let document = || document.as_ref().map_err(Clone::clone);
     let case = |what: &str, said| Case {
@@ -171,5 +172,47 @@ pub(super) fn hogs(binary: &Binary, extent: Extent, cores: [usize; 2]) -> Vec<Ca
         // On a busy machine the generator may be too slow, which is said instead.
         by_cause.right.0 = 1.0;
     }
-    vec![case("trials that do not count", all), by_cause]
+    let mut cases = vec![case("trials that do not count", all), by_cause];
+    cases.push(Case {
+        name: "compare --together beside a hog on each core: verdicts".to_owned(),
+        unit: "",
+        truth: 0.0,
+        said: beside,
+        right: (0.0, 0.0),
+    });
+    if extent != Extent::Brief {
+        cases.push(alone(binary));
+    }
+    cases
+}
+
+/// Verdicts on two equal chains in slices; none may be given where others run beside, by cause.
+fn compared(binary: &Binary, text: &str) -> Result<f64, String> {
+    let (a, b) = (binary.write("a.yaml", text)?, binary.write("b.yaml", text)?);
+    let how = "--together --pairs 200 --repeats 0";
+    let mut all = vec!["compare".to_owned(), a, b];
+    all.extend(how.split(' ').map(str::to_owned));
+    let document = binary.measure(&all)?;
+    let verdicts = document["comparisons"].as_array().map_or(0, Vec::len);
+    let summary = document["summary"].as_str().unwrap_or_default();
+    let is_told = OTHERS.iter().any(|cause| summary.contains(cause));
+    match (verdicts, is_told) {
+        (0, false) => Err(format!("no verdict for another reason: {summary}")),
+        (verdicts, _) => Ok(verdicts as f64),
+    }
+}
+
+/// Three workers on two cores, which sleep between packets and wait for each other: nobody else
+/// runs. On a machine that others use this is not so.
+fn alone(binary: &Binary) -> Case {
+    let text = chain("truth", SWAP, "swap", "");
+    let arguments = "latency --mode process --rate 20kpps --trial 300ms --trials 5 --repeats 0";
+    let document = binary.of_chain(&text, arguments);
+    Case {
+        name: "latency of three workers on two cores: trials that do not count".to_owned(),
+        unit: "of 5",
+        truth: 0.0,
+        said: document.and_then(|found| number(&found, "trials that do not count")),
+        right: (0.0, 0.0),
+    }
 }

@@ -1,6 +1,6 @@
 //! `catena measure compare`: whether chain B differs from chain A.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -8,15 +8,15 @@ use catena_engine::chain::Mode;
 use catena_engine::units::Rate;
 use catena_measure::compare::power::Power;
 use catena_measure::compare::{Interleaving, Plan, Side, Verdict, firsts};
-use catena_measure::device::{
-    Device, DeviceError, Offer, Outcome as TrialOutcome, TrialProfile, Turns, take_turns,
-};
+use catena_measure::device::{Device, Offer, Outcome as TrialOutcome, TrialProfile};
 use catena_measure::stats::quantile::median;
 
 use super::{Common, Folder, load_chain, load_profile, pps};
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::{Bench, Measured};
 use crate::quantity;
+
+mod together;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -100,13 +100,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     ];
     let title = format!("{} against {}", args.b.display(), args.a.display());
     let mut bench = args.common.begin(&title, args.folder.create()?)?;
+    let names = names([&args.a, &args.b], [&chains[0].name, &chains[1].name]);
     let [a, b] = chains.map(|chain| bench.device(chain));
     let mut devices = [a?, b?];
     let cut = if args.together {
-        together(&mut bench, &devices, &profile, args)?
+        together::together(&mut bench, &devices, &names, &profile, args)?
     } else {
         let offer = bench.offer(load, args.trial.unwrap_or(TRIAL), SAMPLES);
-        in_turns(&mut bench, &mut devices, &profile, &offer, args)?
+        in_turns(&mut bench, &mut devices, &names, &profile, &offer, args)?
     };
     if let Some(why) = &cut {
         bench.document.summary += &format!("No verdict, cut short: {why}.");
@@ -117,6 +118,20 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => Ok(ExitCode::SUCCESS),
         Some(why) => Err(Failure::running(format!("there is no verdict: {why}"))),
     }
+}
+
+/// What the two chains are called: their names, or those of their files where both are called
+/// alike, with folders where that takes them.
+fn names(files: [&Path; 2], chains: [&str; 2]) -> [String; 2] {
+    let last = files.map(|file| file.file_name().unwrap_or(file.as_os_str()));
+    [
+        chains.map(str::to_owned),
+        last.map(|name| name.to_string_lossy().into_owned()),
+        files.map(|file| file.display().to_string()),
+    ]
+    .into_iter()
+    .find(|[a, b]| a != b)
+    .unwrap_or_else(|| ["A", "B"].map(str::to_owned))
 }
 
 /// What is compared: a rate, or a time.
@@ -177,102 +192,6 @@ fn power_text(power: &Power, plan: &Plan, resolve: f64, pair: Duration) -> Strin
     text
 }
 
-/// Rates of both sides in slices as they arrived, or why there are none.
-type Slices = Result<Vec<(f64, f64)>, String>;
-
-/// Lets both devices take turns in `pairs` slices each.
-fn slices(
-    bench: &mut Bench,
-    devices: &[Device; 2],
-    profile: &TrialProfile,
-    turns: Turns,
-) -> Result<Slices, Failure> {
-    let whole = turns.slice * 2 * turns.pairs;
-    let text = format!("{} pairs of slices of {:?}", turns.pairs, turns.slice);
-    bench.progress.show_left(&text, Some(whole));
-    let [a, b] = devices;
-    let taken = match take_turns([a, b], profile, &turns) {
-        Ok(taken) => taken,
-        Err(DeviceError::Interrupted) => return Ok(Err("interrupted".to_owned())),
-        Err(error) => return Err(Failure::running(error)),
-    };
-    for (name, share) in ["A", "B"].iter().zip(taken.stray_shares) {
-        if share > STRAYS_MAX {
-            let row = format!("{name}'s packets that came in the other's turn");
-            let text = format!("{:.1} %: its queues do not drain in a slice", share * 100.0);
-            bench.document.results.push((row, text));
-        }
-    }
-    let [a, b] = taken.rates_pps;
-    // Half a packet in the counted half of a slice, where none came.
-    let least = 1.0 / turns.slice.as_secs_f64();
-    let pairs = a.into_iter().zip(b).filter(|(a, b)| *a > 0.0 || *b > 0.0);
-    Ok(Ok(pairs
-        .map(|(a, b)| (a.max(least), b.max(least)))
-        .collect()))
-}
-
-/// Keeps both chains up while they take turns; gives why there is no verdict, if there is none.
-fn together(
-    bench: &mut Bench,
-    devices: &[Device; 2],
-    profile: &TrialProfile,
-    args: &Args,
-) -> Result<Option<String>, Failure> {
-    let is_contained = |device: &Device| {
-        let mut nodes = device.chain().nodes.iter();
-        nodes.any(|node| node.mode == Mode::Container)
-    };
-    if devices.iter().any(is_contained) {
-        let why = "--together starts both chains at once, which containers are too slow for; leave \
-                   it out";
-        return Err(Failure::input(why));
-    }
-    let slice = args.trial.unwrap_or(SLICE);
-    let turns = |pairs: usize, seed| Turns {
-        pairs: u32::try_from(pairs).unwrap_or(u32::MAX),
-        slice,
-        seed,
-    };
-    let pilot = match slices(bench, devices, profile, turns(PILOT_SLICES, !args.seed))? {
-        Ok(pilot) => pilot,
-        Err(why) => return Ok(Some(why)),
-    };
-    let ratios: Vec<_> = pilot.iter().map(|(a, b)| b / a).collect();
-    let Ok(power) = Power::of(&ratios, FALSE_ALARMS) else {
-        return Ok(Some("nothing came through in a pilot's slices".to_owned()));
-    };
-    let mut plan = args.planned(bench, &power, slice * 2);
-    let rates = match slices(bench, devices, profile, turns(plan.pairs_max, args.seed))? {
-        Ok(rates) => rates,
-        Err(why) => return Ok(Some(why)),
-    };
-    // Where nothing came on either side there is no ratio.
-    let missing = plan.pairs_max - rates.len();
-    let row = "pairs without a value, because nothing came on either side".to_owned();
-    bench.document.results.push((row, missing.to_string()));
-    plan.pairs_max = rates.len();
-    let mut interleaving = match Interleaving::new(plan) {
-        Ok(interleaving) => interleaving.whole(),
-        Err(error) => return Ok(Some(error.to_string())),
-    };
-    for (a, b) in rates {
-        for _ in 0..2 {
-            let value = match interleaving.next() {
-                Some(Side::A) => a,
-                Some(Side::B) => b,
-                None => break,
-            };
-            interleaving.report(value).map_err(Failure::running)?;
-        }
-    }
-    describe(
-        bench,
-        &interleaving,
-        "back-pressured capacity, as it arrives, in slices",
-    )
-}
-
 /// Runs one trial of a side; gives its value, or why there is none.
 fn trial(
     bench: &mut Bench,
@@ -293,6 +212,7 @@ fn trial(
 fn pilot(
     bench: &mut Bench,
     devices: &mut [Device; 2],
+    names: &[String; 2],
     profile: &TrialProfile,
     offer: &Offer,
     seed: u64,
@@ -308,8 +228,8 @@ fn pilot(
         };
         let mut values = [0.0; 2];
         for side in order {
-            let name = ["A, pilot", "B, pilot"][side];
-            match trial(bench, &mut devices[side], profile, offer, name)? {
+            let name = format!("{}, pilot", names[side]);
+            match trial(bench, &mut devices[side], profile, offer, &name)? {
                 Ok(value) => values[side] = value,
                 Err(why) => return Ok(Err(why)),
             }
@@ -324,6 +244,7 @@ fn pilot(
 fn in_turns(
     bench: &mut Bench,
     devices: &mut [Device; 2],
+    names: &[String; 2],
     profile: &TrialProfile,
     offer: &Offer,
     args: &Args,
@@ -333,7 +254,7 @@ fn in_turns(
     } else {
         "back-pressured capacity"
     };
-    let (ratios, pair) = match pilot(bench, devices, profile, offer, args.seed)? {
+    let (ratios, pair) = match pilot(bench, devices, names, profile, offer, args.seed)? {
         Ok(pilot) => pilot,
         Err(why) => return Ok(Some(why)),
     };
@@ -349,10 +270,11 @@ fn in_turns(
         let share = count as f64 / (2 * pairs) as f64;
         let text = format!("pair {} of {pairs}", count / 2 + 1);
         bench.progress.show(&text, share);
-        let (device, name) = match side {
-            Side::A => (&mut devices[0], "A"),
-            Side::B => (&mut devices[1], "B"),
+        let side = match side {
+            Side::A => 0,
+            Side::B => 1,
         };
+        let (device, name) = (&mut devices[side], &names[side]);
         let value = match trial(bench, device, profile, offer, name)? {
             Ok(value) => value,
             Err(why) => return Ok(Some(why)),
@@ -362,35 +284,58 @@ fn in_turns(
             .map_err(|error| Failure::running(format!("{name}: {error}")))?;
         count += 1;
     }
-    describe(bench, &interleaving, what)
+    describe(bench, &interleaving, names, what)
 }
 
 /// Puts the verdict into the document; gives why there is none, if so.
 fn describe(
     bench: &mut Bench,
     interleaving: &Interleaving,
+    [a, b]: &[String; 2],
     what: &str,
 ) -> Result<Option<String>, Failure> {
     let Some(found) = interleaving.result() else {
         return Ok(Some("no pair was measured".to_owned()));
     };
     let verdict = match found.verdict {
-        Verdict::Higher => "B is higher than A",
-        Verdict::Lower => "B is lower than A",
-        Verdict::Same => "B is the same as A within the margin",
-        Verdict::Inconclusive => "no difference could be shown, nor its absence",
+        Verdict::Higher => format!("{b} is higher than {a}"),
+        Verdict::Lower => format!("{b} is lower than {a}"),
+        Verdict::Same => format!("{b} is the same as {a} within the margin"),
+        Verdict::Inconclusive => "no difference could be shown, nor its absence".to_owned(),
     };
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     let ratio = &found.ratio;
     bench.document.summary = format!(
-        "{what}: {verdict}. B is {:+.2} % from A ({:+.2} to {:+.2} %) over {} pairs; these data \
-         would have shown {:.2} %.",
+        "{b} is {:+.2} % from {a} ({:+.2} to {:+.2} %) in {what}: {verdict}. Over {} pairs; these \
+         data would have shown {:.2} %.",
         percent(ratio.estimate),
         percent(ratio.low),
         percent(ratio.high),
         found.pairs,
         found.detectable * 100.0
     );
-    bench.document.comparisons.push((what.to_owned(), *found));
+    let name = format!("{what}: {b} over {a}");
+    bench.document.comparisons.push((name, *found));
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_are_called_by_their_names_or_those_of_their_files() {
+        for (files, chains, expected) in [
+            (["a.yaml", "b.yaml"], ["old", "new"], ["old", "new"]),
+            (["x/a.yaml", "y/b.yaml"], ["web"; 2], ["a.yaml", "b.yaml"]),
+            (
+                ["x/a.yaml", "y/a.yaml"],
+                ["web"; 2],
+                ["x/a.yaml", "y/a.yaml"],
+            ),
+            (["a.yaml", "a.yaml"], ["web"; 2], ["A", "B"]),
+        ] {
+            assert_eq!(names(files.map(Path::new), chains), expected);
+        }
+    }
 }

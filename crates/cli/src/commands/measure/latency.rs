@@ -9,7 +9,7 @@ use catena_measure::latency::stall::Attribution;
 use catena_measure::latency::standing;
 use catena_measure::latency::steady::{self, Steadiness};
 use catena_measure::latency::{Direction, Distribution, Latency, Sample, quantile_intervals};
-use catena_measure::report::{LatencyResult, OverTime, time};
+use catena_measure::report::{LatencyResult, OverTime, rate, time};
 use catena_measure::stats::bootstrap::Resampling;
 use catena_measure::stats::histogram::Histogram;
 use catena_measure::study::record::RECOVERY_NS;
@@ -61,14 +61,14 @@ const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 pub(crate) fn run(args: &Args) -> Outcome {
     let profile = args.under.profile()?;
     let load = match args.rate {
-        Some(rate) => pps(rate, &profile)?,
+        Some(load) => pps(load, &profile)?,
         None => profile.own_pps().ok_or_else(|| {
             Failure::input("latency is measured at a load: give --rate, or a rate in the profile")
         })?,
     };
     let chain = args.under.chain()?;
     let title = format!("Latency of {}: {}", chain.name, profile.title());
-    let name = format!("{} at {load:.0} packets/s", chain.name);
+    let name = format!("{} at {}", chain.name, rate(load));
     let mut bench = args.common.begin(&title, args.folder.create()?)?;
     let mut device = bench.device(chain)?;
     let mut probing = args.probes.then(|| Probing::begin(&mut device, args.gap));
@@ -89,9 +89,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 trials.push(*outcome);
             }
             Measured::GeneratorLimited => {
-                cut = Some(format!(
-                    "the generator does not sustain {load:.0} packets/s"
-                ));
+                cut = Some(format!("the generator does not sustain {}", rate(load)));
             }
             Measured::Invalid(why) => cut = Some(why),
             Measured::Interrupted => cut = Some("interrupted".to_owned()),
@@ -104,16 +102,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
         probing.finish(&mut bench, &mut device, &profile, &name, cut.is_none())?;
     }
     let document = &mut bench.document;
+    let result = pooled(&name, &trials);
     document.summary = format!(
-        "Latency from the time each packet was due, one way on one clock, over {} trials of {:?}.",
+        "{} Latency from the time each packet was due, one way on one clock, over {} trials of \
+         {:?}.",
+        headline(&result),
         trials.len(),
         args.trial
     );
     if trials.iter().any(|trial| trial.received.samples.is_empty()) {
         document.summary += " No packet came back in some trial.";
     }
-    let result = pooled(&name, &trials);
-    document.summary += &headline(&result);
     document.results.extend(rows(&result));
     let steadiness = steadiness(&trials);
     let (row, words) = steady_words(steadiness);
@@ -190,10 +189,19 @@ fn pooled(name: &str, trials: &[TrialOutcome]) -> LatencyResult {
 fn headline(result: &LatencyResult) -> String {
     let latency = &result.latency;
     let value = |ns: Option<i64>| ns.map_or_else(|| "n/a".to_owned(), |ns| time(ns as f64));
+    let with_interval = |q: f64| {
+        let mut intervals = result.intervals_ns.iter();
+        let interval = intervals.find(|(of, _)| (of - q).abs() < 1e-9);
+        let interval = interval.map_or_else(String::new, |(_, interval)| {
+            let [low, high] = [interval.low, interval.high].map(time);
+            format!(" (95 % interval {low} to {high})")
+        });
+        format!("{}{interval}", value(latency.delay.quantile(q)))
+    };
     format!(
-        " Median {}, p99 {}, PDV (RFC 8219) {}.",
-        value(latency.delay.quantile(0.5)),
-        value(latency.delay.quantile(0.99)),
+        "Median {}, p99 {}, PDV (RFC 8219) {}.",
+        with_interval(0.5),
+        with_interval(0.99),
         value(latency.pdv_rfc8219_ns)
     )
 }

@@ -1,6 +1,7 @@
 //! `catena measure`: one file per verb; what they share is how the device and the report are named.
 
 pub(crate) mod compare;
+mod headline;
 pub(crate) mod latency;
 pub(crate) mod render;
 pub(crate) mod search;

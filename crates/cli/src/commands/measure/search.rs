@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use catena_engine::units::Rate;
 use catena_measure::device::{Device, Offer, TrialProfile};
-use catena_measure::report::Throughput;
+use catena_measure::report::{Throughput, rate};
 use catena_measure::search::Search;
 use catena_measure::search::back_to_back::{self, BackToBackSearch};
 use catena_measure::search::mlr::{self, MlrSearch};
@@ -13,7 +13,7 @@ use catena_measure::search::mrr::{self, MrrSearch};
 use catena_measure::search::preset::{Conditions, Preset, Standing};
 use catena_measure::search::soak::SoakSearch;
 
-use super::{Common, Folder, Under, parse_count, pps, row};
+use super::{Common, Folder, Under, headline, parse_count, pps, row};
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::{Bench, Measured};
 use crate::quantity;
@@ -163,11 +163,7 @@ impl Searching<'_> {
         let mut count = 0;
         while let Some(trial) = search.next() {
             let share = done_share(&search, count);
-            let text = format!(
-                "{name}: trial {} at {:.0} packets/s",
-                count + 1,
-                trial.load_pps
-            );
+            let text = format!("{name}: trial {} at {}", count + 1, rate(trial.load_pps));
             self.bench.progress.show(&text, share);
             // A burst ends by its count.
             let duration = match trial.packet_count {
@@ -212,9 +208,13 @@ impl Searching<'_> {
                 Measured::Interrupted => return Ok(Err("interrupted".to_owned())),
             }
         }
-        let value = format!("{best:.0} packets/s");
-        self.add("tester without a device", value);
+        self.add("tester without a device", rate(best));
         Ok(Ok(best))
+    }
+
+    /// Says what was found, and then how.
+    fn conclude(&mut self, found: String, method: &str) {
+        self.bench.document.summary += &format!("{found} {method}");
     }
 
     fn add(&mut self, name: &str, value: String) {
@@ -223,8 +223,8 @@ impl Searching<'_> {
 
     /// The highest load: as asked for, or what the tester sustains and the line carries.
     fn max_load(&mut self) -> Result<Result<f64, String>, Failure> {
-        if let Some(rate) = self.args.max {
-            return pps(rate, self.profile).map(Ok);
+        if let Some(max) = self.args.max {
+            return pps(max, self.profile).map(Ok);
         }
         let limit = self.tester_limit()?;
         let line = self.profile.line_pps().unwrap_or(f64::INFINITY);
@@ -238,7 +238,7 @@ impl Searching<'_> {
         };
         for _ in 0..BACK_OFF_COUNT {
             let input = self.input(max)?;
-            let limits = format!("{:.0} to {max:.0} packets/s", input.min_load_pps);
+            let limits = format!("{} to {}", rate(input.min_load_pps), rate(max));
             let search = MlrSearch::new(input).map_err(Failure::input)?;
             let remaining = |search: &MlrSearch, _| 1.0 - search.remaining();
             let (outcome, cut) = match self.drive(search, "MLRsearch", remaining)? {
@@ -268,7 +268,7 @@ impl Searching<'_> {
             goal.width = self.args.width.or(goal.width);
         }
         let min = match self.args.min {
-            Some(rate) => pps(rate, self.profile)?,
+            Some(min) => pps(min, self.profile)?,
             // A trial of 0.2 s has packets enough to tell its loss ratio.
             None => (max / 1000.0).max(1000.0).min(max / 2.0),
         };
@@ -307,8 +307,7 @@ impl Searching<'_> {
         }
         for goal in &outcome.goals {
             let found = goal.conditional_throughput_pps;
-            let value =
-                found.map_or_else(|| "none".to_owned(), |pps| format!("{pps:.0} packets/s"));
+            let value = found.map_or_else(|| "none".to_owned(), rate);
             let marks: Vec<_> = goal
                 .irregularities
                 .iter()
@@ -325,10 +324,14 @@ impl Searching<'_> {
                 format!("{value}{marks}"),
             );
         }
-        self.bench.document.summary += &format!(
-            "MLRsearch ({}) over {} trials; conditional throughput in packets per second.",
-            preset.name(),
-            outcome.trial_count
+        self.conclude(
+            headline::mlr(&outcome.goals),
+            &format!(
+                "MLRsearch ({}) over {} trials. {}",
+                preset.name(),
+                outcome.trial_count,
+                headline::standing(&standing)
+            ),
         );
         self.bench.document.throughput.push(Throughput {
             system: self.device.name().to_owned(),
@@ -370,21 +373,21 @@ impl Searching<'_> {
     }
 
     fn describe_mrr(&mut self, outcome: &mrr::MrrOutcome) {
-        self.add("offered", format!("{:.0} packets/s", outcome.offered_pps));
+        self.add("offered", rate(outcome.offered_pps));
         if let Some(mean) = outcome.mean_pps {
             let deviation = outcome.deviation_pps;
-            let deviation = deviation.map_or_else(|| "n/a".to_owned(), |pps| format!("{pps:.0}"));
-            let value = format!("{mean:.0} packets/s, standard deviation {deviation}");
+            let deviation = deviation.map_or_else(|| "n/a".to_owned(), rate);
+            let value = format!("{}, standard deviation {deviation}", rate(mean));
             self.add("MRR", value);
         }
         let count = outcome.rates_pps.len();
-        self.bench.document.summary +=
-            &format!("MRR, the rate that comes back at the highest load, over {count} trials.");
+        let method = format!("MRR, at the highest load, over {count} trials.");
+        self.conclude(headline::mrr(outcome), &method);
     }
 
     /// The load to go on with after the generator did not sustain `load`.
     fn back_off(&mut self, load: f64) -> f64 {
-        let value = format!("{load:.0} packets/s; gone on with {BACK_OFF} of that");
+        let value = format!("{}; gone on with {BACK_OFF} of that", rate(load));
         self.add("generator-limited", value);
         load * BACK_OFF
     }
@@ -426,7 +429,15 @@ impl Searching<'_> {
         };
         self.add("implied buffer time", seconds(outcome.implied_buffer_s));
         self.add("corrected buffer time", seconds(outcome.corrected_buffer_s));
-        self.bench.document.summary += "Back-to-back frames after RFC 9004.";
+        let mut standing = input.standing(&outcome);
+        if let (Standing::Partial(reasons), Some(why)) = (&mut standing, &cut) {
+            reasons.push(format!("the search was cut short: {why}"));
+        }
+        let standing = headline::standing(&standing);
+        let row = "standing: back-to-back frames after RFC 9004";
+        self.add(row, standing.trim_end_matches('.').to_owned());
+        let method = format!("Back-to-back frames after RFC 9004. {standing}");
+        self.conclude(headline::back_to_back(&outcome), &method);
         Ok(cut)
     }
 
@@ -450,7 +461,7 @@ impl Searching<'_> {
         let share = |value: Option<f64>| {
             value.map_or_else(|| "n/a".to_owned(), |share| format!("{share:.3e}"))
         };
-        self.add("load", format!("{load:.0} packets/s"));
+        self.add("load", rate(load));
         self.add("loss ratio", share(outcome.loss_ratio));
         let highest = share(outcome.lossy_slice_probability_max);
         self.add("chance of a lossy slice, at most (95 %)", highest);
@@ -459,11 +470,15 @@ impl Searching<'_> {
             share(outcome.drift),
         );
         let count = outcome.loss_ratios.len();
-        self.bench.document.summary += &format!("Soak at one load over {count} slices.");
+        let method = format!("Soak at one load over {count} slices.");
+        self.conclude(headline::soak(&outcome, slice), &method);
         Ok(cut)
     }
 }
 
 fn limited(load: f64) -> String {
-    format!("the generator does not sustain {load:.0} packets/s, which says nothing of the device")
+    format!(
+        "the generator does not sustain {}, which says nothing of the device",
+        rate(load)
+    )
 }

@@ -16,6 +16,7 @@ use catena_measure::stats::quantile::median;
 use catena_measure::study::cell::{PORT, STATES};
 use catena_measure::study::findings;
 use catena_measure::study::journal::{self, Contents, Journal};
+use catena_measure::study::standing;
 use catena_measure::study::summary::{self, Effect, StudyResults};
 use catena_measure::study::suspicion::suspicions;
 use catena_measure::study::wire::WireKind;
@@ -349,6 +350,10 @@ fn describe(study: &Study, records: &[Record], document: &mut Document) -> Study
         .results
         .extend(suspect.map(|one| ("SUSPICIOUS rate at max".to_owned(), one.sentence())));
     document.results.extend(unsteady(&results));
+    let length = Duration::from_nanos(study.trial_ns);
+    document
+        .results
+        .extend(standing::rows(study.blocks, length, records));
     for (level, shares) in summary::idle_shares(study, records) {
         let shares = shares.iter();
         let shares: Vec<_> = shares
@@ -369,6 +374,9 @@ fn describe(study: &Study, records: &[Record], document: &mut Document) -> Study
     );
     if !results.effects.is_empty() {
         document.summary += &format!(" {}", findings::sentences(&results.effects, FINDINGS_MAX));
+    }
+    if results.cells.iter().any(|cell| cell.latency.is_some()) {
+        document.summary += " Latencies are PARTIAL after RFC 2544 and RFC 8219: see standing.";
     }
     if !results.suspicions.is_empty() {
         document.summary += &format!(

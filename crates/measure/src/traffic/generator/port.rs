@@ -28,8 +28,6 @@ pub const GRACE_NS: u64 = 20_000_000;
 /// How long after the planned end what waits at the device's entry may still go in: the wait for
 /// residual frames of RFC 2544 section 23.
 pub const ENTRY_GRACE_NS: u64 = 2_000_000_000;
-/// From this wait on the engine may sleep; a shorter one it spends awake.
-const SLEEP_NS: u64 = 80_000;
 /// Gaps from this on are no work of the loop's, however long its bursts: the thread did not run.
 const ABSENCE_NS: u64 = 50_000;
 
@@ -42,8 +40,9 @@ pub struct TrafficPort {
     pub(super) rate: TickRate,
     start: Option<u64>,
     pub(super) delay_ns: u64,
-    /// The engine may sleep until the next call: the time until then is no stall.
-    may_sleep: bool,
+    /// Tick before which nothing is due: the engine sleeps or gives way until then, which is no
+    /// stall, whatever else runs on its core meanwhile.
+    idle_until: Option<u64>,
     /// The most room that a call ever had.
     room_max: usize,
     record: SendRecord,
@@ -73,7 +72,7 @@ impl TrafficPort {
             rate,
             start: None,
             delay_ns: 0,
-            may_sleep: false,
+            idle_until: None,
             room_max: 0,
             record: SendRecord::default(),
             stalls: StallRecorder::new(rate.ticks(STALL_THRESHOLD_NS), STALL_COUNT_MAX),
@@ -165,21 +164,25 @@ impl TrafficPort {
         })
     }
 
-    /// Notes the gap since the last call; says whether this thread was absent in it, though it
-    /// wanted to run.
+    /// Notes for how long this call comes too late: since the last call, or since something was
+    /// due. Says whether this thread was absent meanwhile, though it wanted to run.
     fn note_gap(&mut self, now: u64) -> bool {
-        // The chain held it back, or it had nothing to do: neither is the machine's.
-        if std::mem::take(&mut self.may_sleep) || self.entry.is_blocked() {
+        let idle_until = self.idle_until.take();
+        // The chain held it back: that is the device's.
+        if self.entry.is_blocked() {
             self.stalls.resume(now);
             return false;
+        }
+        if let Some(until) = idle_until {
+            self.stalls.resume(until.min(now));
         }
         let gap = self.stalls.poll(now);
         gap.is_some_and(|gap| self.rate.ns(gap.end - gap.start) > ABSENCE_NS)
     }
 
-    /// Nothing is to be done for `wait_ns`.
-    fn wait(&mut self, engine_now: Nanos, wait_ns: u64) -> RxState {
-        self.may_sleep = wait_ns >= SLEEP_NS;
+    /// Nothing is to be done for `wait_ns` from tick `now` on.
+    fn wait(&mut self, now: u64, engine_now: Nanos, wait_ns: u64) -> RxState {
+        self.idle_until = Some(now.saturating_add(self.rate.ticks(wait_ns)));
         RxState::Until(engine_now.plus(wait_ns))
     }
 
@@ -205,13 +208,13 @@ impl TrafficPort {
             Some(Moment::Over) => return RxState::Finished,
             Some(Moment::Wait(tick)) => {
                 let wait_ns = self.rate.ns(tick - now);
-                return self.wait(engine_now, wait_ns);
+                return self.wait(now, engine_now, wait_ns);
             }
             Some(Moment::Own) | None => {}
         }
         let call = match self.begin(now) {
             Ok(call) => call,
-            Err(wait_ns) => return self.wait(engine_now, wait_ns),
+            Err(wait_ns) => return self.wait(now, engine_now, wait_ns),
         };
         if was_absent {
             self.entry.ready(call.elapsed_ns);
@@ -232,7 +235,7 @@ impl TrafficPort {
                 }
                 if due_ns > call.elapsed_ns {
                     self.entry.ready(call.elapsed_ns);
-                    return self.wait(engine_now, due_ns - call.elapsed_ns);
+                    return self.wait(now, engine_now, due_ns - call.elapsed_ns);
                 }
             }
             if self.is_past_grace(call.elapsed_ns) {
