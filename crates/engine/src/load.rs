@@ -82,6 +82,50 @@ impl Load {
         self.bundled_bytes = self.bundled_bytes.saturating_add_signed(change);
     }
 
+    /// The marks of all packets, laid over each other: 0 if probes follow none. Those of packets
+    /// with handles four at a time, since each step would wait for the one before.
+    #[inline]
+    pub fn any_mark(&self) -> u16 {
+        let mut marks = [0; 4];
+        let mut fours = self.packets.chunks_exact(4);
+        for four in &mut fours {
+            for (all, packet) in marks.iter_mut().zip(four) {
+                *all |= packet.mark();
+            }
+        }
+        let rest = fours.remainder().iter().map(Packet::mark);
+        let bundled = self.bundles.iter().map(|(_, bundle)| bundle.any_mark());
+        marks
+            .into_iter()
+            .chain(rest)
+            .chain(bundled)
+            .fold(0, |all, mark| all | mark)
+    }
+
+    /// Gives `each` the marks that are not 0, each with its packet's place among all: bundles stay
+    /// as they are.
+    pub fn each_mark(&self, mut each: impl FnMut(usize, u16)) {
+        let mut each = |at, mark| {
+            if mark != 0 {
+                each(at, mark);
+            }
+        };
+        let mut before = 0;
+        let mut bundles = self.bundles.iter().peekable();
+        for at in 0..=self.packets.len() {
+            while let Some((_, bundle)) = bundles.next_if(|(front, _)| *front <= at) {
+                let mask = bundle.mask();
+                let rank = |slot: u32| (mask & ((1 << slot) - 1)).count_ones() as usize;
+                bundle.each_mark(|slot, mark| each(before + rank(slot), mark));
+                before += mask.count_ones() as usize;
+            }
+            if let Some(packet) = self.packets.get(at) {
+                each(before, packet.mark());
+                before += 1;
+            }
+        }
+    }
+
     /// Moves all into `into`, behind what is there.
     pub fn append_to(&mut self, into: &mut Self) {
         if into.is_empty() {

@@ -17,6 +17,8 @@
 //! Tiers: 0 times one turn in [`TURNS_PER_TIMED`] and adds up, always; 1 follows packets at random
 //! gaps through the chain; 2 follows all.
 
+pub mod moments;
+
 use catena_shm::pmc::Counted;
 use catena_shm::record_ring::Record;
 use serde::{Deserialize, Serialize};
@@ -187,6 +189,8 @@ impl VisitFlags {
     pub const PACKED: u8 = 32;
     /// No visit: what the processor counted in the visit whose record lies before this one.
     pub const COUNTS: u8 = 64;
+    /// No visit: how far an end of a link was at some moments ([`moments`]).
+    pub const CURSOR: u8 = 128;
 
     /// From the bits.
     pub const fn new(bits: u8) -> Self {

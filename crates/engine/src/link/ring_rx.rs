@@ -16,6 +16,7 @@ use crate::load::Load;
 use crate::packet::{Packet, bytes_of};
 use crate::pools::{Pools, Suspicion};
 use crate::probe::Occupancy;
+use crate::probe::moments::CursorLog;
 use crate::protocol::RingSpec;
 
 /// How many packets ahead of the one being copied are fetched.
@@ -45,6 +46,8 @@ pub struct RxLink {
     left_behind: Option<u64>,
     /// How many packets wait, at random moments.
     pub occupancy: Occupancy,
+    /// What was noted of how far it was, for probes.
+    pub(crate) taken: CursorLog,
     /// Counters since this worker started.
     pub counters: RxCounters,
 }
@@ -67,6 +70,7 @@ impl RxLink {
             suspicion: Suspicion::default(),
             left_behind: None,
             occupancy: Occupancy::default(),
+            taken: CursorLog::default(),
             counters: RxCounters::default(),
         }
     }
@@ -85,6 +89,12 @@ impl RxLink {
             // The new sender may be waiting for room already.
             self.committed = true;
         }
+    }
+
+    /// Packets taken so far, of all time.
+    #[inline]
+    pub(crate) fn cursor(&self) -> u64 {
+        self.inlet.consumer().read_index()
     }
 
     /// Its index in the chain plus one.

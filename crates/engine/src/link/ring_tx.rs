@@ -14,6 +14,7 @@ use crate::drop_reason::DropReason;
 use crate::load::Load;
 use crate::packet::{Packet, bytes_of};
 use crate::pools::{Pools, Suspicion};
+use crate::probe::moments::CursorLog;
 use crate::protocol::RingSpec;
 
 /// The sending side of a link.
@@ -37,6 +38,8 @@ pub struct TxLink {
     peer_down: bool,
     congested: bool,
     suspicion: Suspicion,
+    /// What was noted of how far it was, for probes.
+    pub(crate) sent: CursorLog,
     /// Counters since this worker started.
     pub counters: TxCounters,
 }
@@ -73,6 +76,7 @@ impl TxLink {
             peer_down: false,
             congested: false,
             suspicion: Suspicion::default(),
+            sent: CursorLog::default(),
             counters: TxCounters::default(),
         }
     }
@@ -318,6 +322,12 @@ impl TxLink {
         let wanted = packets.len() as u32;
         let descriptors = self.descriptors.iter().copied();
         self.producer.push_packets(wanted, descriptors) as usize
+    }
+
+    /// Packets sent so far, of all time.
+    #[inline]
+    pub(crate) fn cursor(&self) -> u64 {
+        self.producer.head()
     }
 
     /// Ends the turn, after the tails of the worker's links have been committed.

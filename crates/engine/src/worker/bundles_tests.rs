@@ -1,6 +1,9 @@
 //! Packets in bundles become what the same packets become one by one.
 
+use std::time::Duration;
+
 use catena_shm::pool::{PoolGeometry, PoolOwner};
+use catena_shm::record_ring::{RecordPage, RecordReader};
 use catena_shm::region::Sharing;
 use proptest::prelude::*;
 
@@ -13,7 +16,7 @@ use crate::link::{RxLink, TxLink};
 use crate::load::Load;
 use crate::nf::{Burst, Nf, Verdict};
 use crate::packet::Packet;
-use crate::probe::NodeCost;
+use crate::probe::{NodeCost, ProbeSettings, Tier, Visit, VisitFlags};
 use crate::protocol::RingSpec;
 use crate::stats::NodeCounters;
 use crate::worker::holding::Holding;
@@ -52,6 +55,15 @@ impl Nf for Sorter {
     }
 }
 
+/// Passes all on, and looks at bytes where they lie.
+struct Passer;
+
+impl Nf for Passer {
+    fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
+        burst.judge(|_| Verdict::Output(0));
+    }
+}
+
 fn pools() -> Pools {
     let pool = |id, log2_stride, buffer_count, bundles| {
         let headroom = if bundles { 0 } else { 64 };
@@ -78,27 +90,151 @@ fn link(index: usize) -> (TxLink, RxLink) {
 /// What came out of each output, in order, with its tag; the NF's counters; how many bundles came.
 type Outcome = ([Vec<(Vec<u8>, u16)>; 2], NodeCounters, usize);
 
-/// Bursts of packets through the NF, over links before and behind it.
-fn run(bursts: &[Vec<Vec<u8>>], handles: bool) -> Outcome {
-    let mut pools = pools();
-    let (mut feed, input) = link(0);
-    let ((first, mut from_first), (second, mut from_second)) = (link(1), link(2));
-    let outputs = [first, second].map(|link| OutEdge::Link(Box::new(link)));
-    let node = WorkerNode {
-        index: 0,
+fn nf(index: usize, nf: impl Nf + 'static, input: RxLink, outputs: Vec<TxLink>) -> WorkerNode {
+    let outputs = outputs.into_iter();
+    WorkerNode {
+        index,
         name: String::new(),
         counter_names: Vec::new(),
-        work: Work::Nf(Box::new(Sorter { handles })),
+        work: Work::Nf(Box::new(nf)),
         input_numbers: (0..4).collect(),
         inputs: vec![InEdge::Link(Box::new(input))],
-        outputs: outputs.into(),
+        outputs: outputs.map(|link| OutEdge::Link(Box::new(link))).collect(),
         fan: 1,
         counters: NodeCounters::default(),
         cost: NodeCost::default(),
         is_end: false,
         has_dropped: false,
         holding: Holding::default(),
+    }
+}
+
+/// Goal: probes change nothing of how packets travel. Method: bursts whose small packets share a
+/// bundle go through three NFs, a link before and behind each, all packets with a mark; as many
+/// bundles leave as without probes, and each packet has a visit at each NF, with the instants of
+/// the bundle that it is in.
+#[test]
+fn bundles_stay_whole_while_their_packets_are_followed() {
+    const NFS: usize = 3;
+    let pass = |tier: Tier| {
+        let mut pools = pools();
+        let (mut feed, mut from_last) = link(0);
+        let mut graph = Graph::default();
+        for index in 0..NFS {
+            let (sending, receiving) = link(index + 1);
+            let input = std::mem::replace(&mut from_last, receiving);
+            graph.nodes.push(nf(index, Passer, input, vec![sending]));
+            graph.congested.push(false);
+        }
+        let page = RecordPage::create().unwrap();
+        let (fd, len) = page.memory();
+        let fd = fd.try_clone_to_owned().unwrap();
+        let mut records = RecordReader::from_now(RecordPage::attach(fd, len).unwrap());
+        let clock = Clock::calibrate(Duration::from_millis(1));
+        let now = || Nanos(clock.now_ns());
+        let mut turn = Turn::new(64, Probe::new(clock, Some(page), 1));
+        let settings = ProbeSettings {
+            tier,
+            gap: 1,
+            duration_ns: 1 << 40,
+            marks: (1, 1),
+        };
+        turn.probe.set(settings, now());
+        let (mut whole, mut singly) = (0, 0);
+        for burst in 0..8_u16 {
+            let mut load = Load::default();
+            for number in 1..=32 {
+                let mut packet = pools.alloc(60).unwrap();
+                packet.bytes_mut().fill(0);
+                packet.set_mark(burst * 32 + number);
+                load.packets.push(packet);
+            }
+            load.count_bytes();
+            assert_eq!(feed.send(&mut load, &mut pools).packets, 0);
+            feed.settle();
+            while turn.run(&mut graph, &mut pools, now()) {}
+            let mut load = Load::default();
+            from_last.pull(usize::MAX, &mut pools, &mut load, true);
+            from_last.commit();
+            (whole, singly) = (whole + load.bundled(), singly + load.packets.len());
+            load.release(&mut pools);
+        }
+        let mut found = Vec::new();
+        records.read(&mut found);
+        let found = found.iter().map(Visit::from_record);
+        let other = VisitFlags::COUNTS | VisitFlags::CURSOR;
+        let visits: Vec<_> = found.filter(|visit| !visit.flags.has(other)).collect();
+        (whole, singly, visits)
     };
+    let (whole, singly, visits) = pass(Tier::Sums);
+    assert_eq!((whole, singly), (8 * 32, 0), "they travel in bundles");
+    assert!(visits.is_empty());
+    let (whole, singly, visits) = pass(Tier::Full);
+    assert_eq!((whole, singly), (8 * 32, 0), "probes take no bundle apart");
+    assert_eq!(visits.len(), 8 * 32 * NFS);
+    for burst in 0..8_u16 {
+        for node in 0..NFS {
+            let of =
+                |visit: &&Visit| usize::from(visit.node) == node && (visit.mark - 1) / 32 == burst;
+            let mut seen: Vec<_> = visits.iter().filter(of).collect();
+            seen.sort_by_key(|visit| visit.mark);
+            let marks = seen.iter().map(|visit| visit.mark);
+            assert!(
+                marks.eq(burst * 32 + 1..=burst * 32 + 32),
+                "each packet once"
+            );
+            let instants = |visit: &&&Visit| (visit.begin, visit.entered, visit.left, visit.sent);
+            let first = seen.iter().next().unwrap();
+            assert!(
+                seen.iter()
+                    .all(|visit| instants(&visit) == instants(&first))
+            );
+        }
+        // Each next NF has it when the one before has sent it: the visits make one journey.
+        let mut own = visits.iter().filter(|visit| visit.mark == burst * 32 + 7);
+        let [one, two, three] = [own.next(), own.next(), own.next()].map(Option::unwrap);
+        assert!(one.left <= one.sent && one.sent <= two.entered && two.sent <= three.entered);
+        let links = [(one.output, two.input), (two.output, three.input)];
+        assert_eq!(links, [(2, 2), (3, 3)]);
+    }
+}
+
+/// Goal: of packets in bundles and between them, marks are found at their places, and only theirs.
+#[test]
+fn marks_are_found_within_bundles() {
+    let mut pools = pools();
+    let (mut feed, mut into) = link(0);
+    let mut load = Load::default();
+    let marked = [0, 5, 11, 30, 31, 39];
+    for number in 0..40_usize {
+        // Large ones travel by themselves.
+        let len = if (10..14).contains(&number) { 1500 } else { 60 };
+        let mut packet = pools.alloc(len).unwrap();
+        packet.set_tag(3);
+        if marked.contains(&number) {
+            packet.set_mark(u16::try_from(number).unwrap() + 100);
+        }
+        load.packets.push(packet);
+    }
+    load.count_bytes();
+    assert_eq!(feed.send(&mut load, &mut pools).packets, 0);
+    feed.settle();
+    let mut load = Load::default();
+    assert_eq!(into.pull(64, &mut pools, &mut load, true), 40);
+    assert!(load.bundles.len() > 1 && !load.packets.is_empty());
+    assert_ne!(load.any_mark(), 0);
+    let mut found = Vec::new();
+    load.each_mark(|at, mark| found.push((at, usize::from(mark) - 100)));
+    assert_eq!(found, marked.map(|at| (at, at)));
+    load.release(&mut pools);
+}
+
+/// Bursts of packets through the NF, over links before and behind it.
+fn run(bursts: &[Vec<Vec<u8>>], handles: bool) -> Outcome {
+    let mut pools = pools();
+    let (mut feed, input) = link(0);
+    let ((first, mut from_first), (second, mut from_second)) = (link(1), link(2));
+    let node = nf(0, Sorter { handles }, input, vec![first, second]);
     let mut graph = Graph {
         nodes: vec![node],
         congested: vec![false],

@@ -3,7 +3,10 @@
 //! Called by `turn` at the borders of a burst. Off, which is what all turns but one in
 //! [`TURNS_PER_TIMED`] are until a packet with a mark comes, each border is one branch on a flag.
 //! The clock is read only for bursts that are timed, or that hold a packet with a mark; where a
-//! burst is taken after others that were not, once before it.
+//! burst is taken after others that were not, once before it; and, while packets are chosen, behind
+//! each burst that is sent into a ring.
+
+mod cursors;
 
 use catena_shm::pmc::{Counted, ThreadCounters};
 use catena_shm::record_ring::{RecordPage, RecordWriter};
@@ -40,24 +43,6 @@ pub struct Exit {
     pub is_packing: bool,
 }
 
-/// The marks of all packets, laid over each other: 0 if none has one. Four at a time, since each
-/// step would wait for the one before.
-#[inline]
-fn any_mark(packets: &[Packet]) -> u16 {
-    let mut marks = [0; 4];
-    let mut fours = packets.chunks_exact(4);
-    for four in &mut fours {
-        for (all, packet) in marks.iter_mut().zip(four) {
-            *all |= packet.mark();
-        }
-    }
-    let rest = fours.remainder().iter();
-    rest.fold(
-        marks.iter().fold(0, |all, mark| all | mark),
-        |all, packet| all | packet.mark(),
-    )
-}
-
 /// The probes of one worker.
 #[derive(Debug)]
 pub struct Probe {
@@ -79,6 +64,8 @@ pub struct Probe {
     is_timed: bool,
     is_tracing: bool,
     is_choosing: bool,
+    /// Which time it is that packets are followed.
+    tracing: u64,
     /// Whether anything is to be noted from here on in this turn: it is timed, or a packet with a
     /// mark has come. Without one of those none that comes from another
     /// node of it has a mark, but such as an NF held: these are seen where they go on.
@@ -117,6 +104,7 @@ impl Probe {
             is_timed: false,
             is_tracing: false,
             is_choosing: false,
+            tracing: 0,
             is_on: false,
             last: 0,
             is_stale: false,
@@ -142,6 +130,7 @@ impl Probe {
             open => open,
         };
         self.is_choosing = self.is_tracing;
+        self.tracing += 1;
         self.settings = settings;
         self.ends_at = now.0.saturating_add(settings.duration_ns);
         self.next_mark = settings.marks.0.max(1);
@@ -290,27 +279,27 @@ impl Probe {
 
     /// A burst has come from the world: some of it will be followed.
     #[inline]
-    pub fn received(&mut self, packets: &mut [Packet]) {
-        if self.is_on | self.is_choosing {
-            let count = packets.len() as u64;
+    pub fn received(&mut self, load: &mut Load) {
+        if self.is_on | self.is_tracing {
+            let count = load.packets.len() as u64;
             if self.is_choosing && self.packets_left < count {
-                self.choose(packets);
+                self.choose(&mut load.packets);
                 self.is_on = true;
-                self.note_received(packets, self.next_mark);
+                self.note_received(load, self.next_mark);
             } else {
                 self.packets_left = self.packets_left.saturating_sub(count);
-                self.note_received(packets, 0);
+                self.note_received(load, 0);
             }
         }
     }
 
     #[inline]
-    fn note_received(&mut self, packets: &[Packet], marks: u16) {
-        self.note_arrival(packets.len(), marks, false);
+    fn note_received(&mut self, load: &Load, marks: u16) {
+        self.note_arrival(load.count(), marks, false);
         if self.is_seen {
             self.visit.left = self.visit.entered;
             self.visit.flags = VisitFlags::new(VisitFlags::ORIGIN);
-            self.follow(packets, |_| Some(0));
+            self.follow(load, usize::MAX, |_| Some(0));
         }
     }
 
@@ -333,12 +322,12 @@ impl Probe {
     /// A burst has been taken out of a link (`from_link`) or a queue; the node's work begins.
     #[inline]
     pub fn arrived(&mut self, load: &Load, from_link: bool) {
-        if self.is_on | (self.is_tracing & from_link) {
-            let marks = if self.is_tracing {
-                any_mark(&load.packets)
-            } else {
-                0
-            };
+        if self.is_on | self.is_tracing {
+            if !(self.is_on | from_link) {
+                self.is_unseen();
+                return;
+            }
+            let marks = if self.is_tracing { load.any_mark() } else { 0 };
             self.is_on |= marks != 0;
             self.note_arrival(load.count(), marks, !from_link);
         }
@@ -348,7 +337,7 @@ impl Probe {
     /// followed. Gives how long it took, if this turn is timed.
     #[inline]
     pub fn carried(&mut self, load: &Load) -> u64 {
-        self.is_on |= self.is_tracing && any_mark(&load.packets) != 0;
+        self.is_on |= self.is_tracing && load.any_mark() != 0;
         if !self.is_on {
             self.is_stale = true;
             return 0;
@@ -359,10 +348,10 @@ impl Probe {
         if self.is_timed { now - before } else { 0 }
     }
 
-    /// Whether packets are followed: then each is looked at, and none stays in a bundle.
+    /// What is done now is no burst that is looked at.
     #[inline]
-    pub fn is_tracing(&self) -> bool {
-        self.is_tracing
+    pub(super) fn is_unseen(&mut self) {
+        (self.is_seen, self.is_stale) = (false, true);
     }
 
     fn note_arrival(&mut self, count: usize, marks: u16, from_queue: bool) {
@@ -401,12 +390,11 @@ impl Probe {
 
     /// An NF is done with the burst.
     #[inline]
-    pub fn processed(&mut self, packets: &[Packet], verdicts: &[Verdict]) {
+    pub fn processed(&mut self, load: &Load, verdicts: &[Verdict]) {
         if self.is_on && self.is_seen {
             self.visit.left = self.now();
             self.visit.counts.work = self.counted_since();
-            let mut verdicts = verdicts.iter();
-            self.follow(packets, |_| match verdicts.next() {
+            self.follow(load, usize::MAX, |at| match verdicts.get(at) {
                 Some(Verdict::Drop(_) | Verdict::Kept) => None,
                 Some(Verdict::Output(output)) => Some(*output),
                 None => Some(0),
@@ -414,27 +402,28 @@ impl Probe {
         }
     }
 
-    fn follow(&mut self, packets: &[Packet], mut output: impl FnMut(&Packet) -> Option<u8>) {
+    /// Finds those of the first `count` packets of the burst that have a mark; `output` says where
+    /// each goes. Bundles stay whole: marks are read in their tables.
+    fn follow(&mut self, load: &Load, count: usize, output: impl Fn(usize) -> Option<u8>) {
         if !(self.is_tracing && self.is_seen && self.visit.mark != 0) {
             return;
         }
-        for packet in packets {
-            let output = output(packet);
-            if packet.mark() != 0 {
-                let mark = packet.mark();
+        load.each_mark(|at, mark| {
+            if at < count {
+                let output = output(at);
                 self.followed.push(Followed { mark, output });
             }
-        }
+        });
     }
 
-    /// A port has sent `packets` to the world.
+    /// A port has sent the first `sent` packets of the burst to the world.
     #[inline]
-    pub fn transmitted(&mut self, packets: &[Packet]) {
+    pub fn transmitted(&mut self, load: &Load, sent: usize) {
         if self.is_on && self.is_seen {
             self.visit.left = self.now();
             self.visit.counts.work = self.counted_since();
             self.visit.flags = VisitFlags::new(VisitFlags::TERMINAL);
-            self.follow(packets, |_| Some(0));
+            self.follow(load, sent, |_| Some(0));
         }
     }
 

@@ -363,6 +363,7 @@ impl Runner {
                 node.holding.is_due = node.holding.emits;
             }
         }
+        self.turn.probe.note_all(&mut self.graph.nodes, Nanos(now));
         self.turn.probe.tick(Nanos(now));
         self.accuse();
     }

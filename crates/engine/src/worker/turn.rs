@@ -162,7 +162,7 @@ impl Turn {
         }
         node.counters.rx_packets += count;
         node.counters.rx_bytes += self.load.count_bytes();
-        self.probe.received(&mut self.load.packets);
+        self.probe.received(&mut self.load);
         emit(graph, pools, position, 0, &mut self.load);
         note_sent(&mut self.probe, graph, position, None);
         true
@@ -189,7 +189,7 @@ impl Turn {
             node.counters.rx_bytes += self.load.bytes;
             self.probe.arrived(&self.load, node.inputs[input].is_link());
             let Work::Nf(nf) = &mut node.work else {
-                self.probe.processed(&self.load.packets, &[]);
+                self.probe.processed(&self.load, &[]);
                 emit(graph, pools, position, 0, &mut self.load);
                 note_sent(&mut self.probe, graph, position, Some(input));
                 continue;
@@ -210,7 +210,7 @@ impl Turn {
                     }
                 }
             }
-            self.probe.processed(&self.load.packets, &self.verdicts);
+            self.probe.processed(&self.load, &self.verdicts);
             self.carry_out(graph, pools, position);
             note_sent(&mut self.probe, graph, position, Some(input));
         }
@@ -232,7 +232,8 @@ impl Turn {
                 };
                 if room >= need {
                     self.probe.before_taking();
-                    link.pull(room, pools, &mut self.load, !self.probe.is_tracing());
+                    link.pull(room, pools, &mut self.load, true);
+                    self.probe.note_taken(link);
                 } else {
                     link.shed(pools);
                 }
@@ -387,8 +388,7 @@ impl Turn {
                 self.load.take_apart(pools);
                 bytes_of(&self.load.packets[..sent.min(self.load.packets.len())])
             };
-            let handled = sent.min(self.load.packets.len());
-            self.probe.transmitted(&self.load.packets[..handled]);
+            self.probe.transmitted(&self.load, sent);
             self.probe.kept(&mut self.load.kept_marks);
             note_sent(&mut self.probe, graph, position, Some(input));
             let node = &mut graph.nodes[position];
@@ -435,7 +435,8 @@ impl Turn {
         };
         self.probe.before_taking();
         let most = room.min(self.burst.max(need));
-        link.pull(most, pools, &mut self.load, !self.probe.is_tracing());
+        link.pull(most, pools, &mut self.load, true);
+        self.probe.note_taken(link);
         self.load.count()
     }
 }
@@ -468,6 +469,7 @@ pub(super) fn note_sent(
             _ => Exit::default(),
         }
     });
+    probe.note_cursors(&mut node.outputs);
 }
 
 /// Counts how many packets wait in a link, at random moments.

@@ -3,6 +3,7 @@
 
 use std::os::fd::OwnedFd;
 
+use catena_engine::probe::moments::CursorSpan;
 use catena_engine::probe::{StageCounts, Visit, VisitFlags};
 use catena_engine::supervisor::probing::ProbeMap;
 use catena_shm::record_ring::{RecordPage, RecordReader};
@@ -26,6 +27,8 @@ pub struct Collector {
     sources: Vec<Source>,
     /// What was noted, in no order.
     pub visits: Vec<Visit>,
+    /// How far ends of links were, at moments of the chain's clock.
+    pub cursors: Vec<CursorSpan>,
     refused: u64,
     left_out: u64,
 }
@@ -37,6 +40,7 @@ impl Collector {
             map,
             sources: Vec::new(),
             visits: Vec::new(),
+            cursors: Vec::new(),
             refused: 0,
             left_out: 0,
         }
@@ -81,6 +85,16 @@ impl Collector {
             records.clear();
             source.reader.read(&mut records);
             for record in &records {
+                if let Some(span) = CursorSpan::from_record(record) {
+                    if !is_own_end(&self.map, source.worker, &span) {
+                        self.refused += 1;
+                    } else if self.cursors.len() < VISITS_MAX {
+                        self.cursors.push(span);
+                    } else {
+                        self.left_out += 1;
+                    }
+                    continue;
+                }
                 let visit = Visit::from_record(record);
                 if visit.flags.has(VisitFlags::COUNTS) {
                     let last = self.visits.last_mut();
@@ -113,6 +127,15 @@ impl Collector {
         let wrong = self.sources.iter().map(|source| source.reader.violations());
         wrong.fold(self.refused, u64::saturating_add)
     }
+}
+
+/// Whether `worker` has this end of a link.
+fn is_own_end(map: &ProbeMap, worker: usize, span: &CursorSpan) -> bool {
+    let link = usize::from(span.link).checked_sub(1);
+    let link = link.and_then(|link| map.links.get(link)?.as_ref());
+    let node = link.map(|link| if span.is_sender { link.from } else { link.to });
+    let node = node.and_then(|node| map.nodes.get(node)?.as_ref());
+    node.is_some_and(|node| node.worker == worker)
 }
 
 /// Whether `worker` can have seen this: a packet with a mark, at a node of its own, that came by a

@@ -2,6 +2,7 @@
 //!
 //! - [`collector`]: takes visits out of workers' pages, believing nothing.
 //! - [`journey`]: visits of one packet in a row.
+//! - [`little`]: whether what waits in a ring is what packets that were followed say.
 //! - [`parts`]: the time between two points, by component.
 //! - [`report`]: what is shown, and its JSON form (`docs/guide/measuring.md`).
 //! - [`difference`]: which component a change has made slower.
@@ -15,6 +16,7 @@ pub mod chrome;
 pub mod collector;
 pub mod difference;
 pub mod journey;
+pub mod little;
 pub mod parts;
 pub mod pcapng;
 pub mod report;

@@ -184,12 +184,6 @@ fn hop_parts(last: &Visit, next: &Visit) -> [f64; 5] {
     ]
 }
 
-/// How long a packet waited between two visits, wake-up included, in ns.
-pub fn waited_ns(last: &Visit, next: &Visit) -> f64 {
-    let [_, woke, gave_way, waited, _] = hop_parts(last, next);
-    woke + gave_way + waited
-}
-
 fn span(from: u64, to: u64) -> f64 {
     to.saturating_sub(from) as f64
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use catena_engine::probe::{NodeCost, Occupancy, ProbeSettings, Tier, VisitFlags};
+use catena_engine::probe::{NodeCost, ProbeSettings, Tier};
 use catena_engine::supervisor::probing::ProbeMap;
 use catena_engine::supervisor::status::Status;
 use catena_shm::pmc::ThreadCounters;
@@ -10,19 +10,16 @@ use serde::{Deserialize, Serialize};
 
 use super::collector::Collector;
 use super::journey::{Journey, Journeys};
-use super::parts::{Component, KINDS, components, counts_of, times_of, waited_ns};
+use super::little::little;
+use super::parts::{Component, KINDS, components, counts_of, times_of};
 use super::tax::Tax;
 use crate::blame::{Blame, LittleCheck, PartCount, Trace};
 use crate::stats::quantile::{quantile, rank};
-use crate::stats::{deviation, mean};
 
 /// Version of the form; goes up when a reader of the old form would err.
 pub const SCHEMA: &str = "catena.probes/1";
 /// Paths that are shown, the most frequent ones.
 const PATHS_MAX: usize = 8;
-/// Where more packets than this share came to a receiver that had slept or given way, what waited
-/// meanwhile cannot be counted: it did not look.
-const AWAY_MAX: f64 = 0.05;
 
 /// What probes found in a running chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -141,11 +138,12 @@ pub struct PartRow {
 pub struct RingCheck {
     /// The link.
     pub link: String,
-    /// Packets per second.
+    /// Packets per second; 0, as the other numbers, where both counts cannot be compared.
     pub rate_pps: f64,
     /// Mean residency of those followed, ns.
     pub residency_ns: f64,
-    /// Half of its 95 % interval, as if they did not resemble each other: at least so much.
+    /// Half of the 95 % interval of the difference of both counts, as a residency: by 20 parts of
+    /// the time, since packets that wait together wait alike.
     pub residency_error_ns: f64,
     /// Both counts; absent where they cannot be compared.
     pub check: Option<LittleCheck>,
@@ -186,7 +184,7 @@ impl ProbeReport {
             workers: workers(before, after, seconds),
             nodes: nodes(before, after),
             paths: paths(map, &journeys.whole),
-            rings: rings(map, &journeys.whole, before, after, seconds),
+            rings: rings(collector, &journeys.whole, before, after),
             journeys: journeys.whole.len() as u64,
             unfinished: journeys.unfinished,
             broken: journeys.broken,
@@ -339,56 +337,49 @@ fn counters(journeys: &[Journey]) -> String {
 
 /// Little's law for each ring.
 fn rings(
-    map: &ProbeMap,
+    collector: &Collector,
     journeys: &[Journey],
     before: &Status,
     after: &Status,
-    seconds: f64,
 ) -> Vec<RingCheck> {
-    let links = map.links.iter().enumerate();
+    let links = collector.map().links.iter().enumerate();
     let checks = links.filter_map(|(index, link)| {
         let link = link.as_ref().filter(|link| link.is_ring)?;
-        let (mut waited, mut away) = (Vec::new(), 0.0);
-        for hop in journeys
+        let number = index + 1;
+        let hops = journeys
             .iter()
-            .flat_map(|journey| journey.visits.windows(2))
-        {
-            if usize::from(hop[1].input) == index + 1 {
-                waited.push(waited_ns(&hop[0], &hop[1]));
-                let paused = VisitFlags::SLEPT | VisitFlags::YIELDED;
-                away += f64::from(u8::from(hop[1].flags.has(paused)));
-            }
-        }
-        let now = after.links.iter().find(|found| found.name == link.name)?;
-        let earlier = before.links.iter().find(|found| found.name == link.name);
-        let (packets, waiting) = earlier.map_or((0, Occupancy::default()), |old| {
-            (old.rx_packets, old.waiting)
-        });
-        let rate_pps = now.rx_packets.saturating_sub(packets) as f64 / seconds;
-        let count = waited.len() as f64;
-        let residency_ns = mean(&waited).unwrap_or(0.0);
-        let spread = deviation(&waited).unwrap_or(0.0) / count.max(1.0).sqrt();
-        let counted = now.waiting.since(&waiting).mean();
-        let why_not = if count == 0.0 {
-            Some("no packet was followed over it".to_owned())
-        } else if away / count > AWAY_MAX {
-            let share = away / count * 100.0;
-            Some(format!(
-                "its receiver had slept or given way before {share:.0} % of the packets"
-            ))
-        } else if counted.is_none() {
-            Some("no moment was drawn".to_owned())
-        } else {
-            None
+            .flat_map(|journey| journey.visits.windows(2));
+        let over = hops.filter(|hop| usize::from(hop[1].input) == number);
+        let followed: Vec<_> = over.map(|hop| (hop[0].sent, hop[1].begin)).collect();
+        let spans = collector.cursors.iter();
+        let spans = spans.filter(|span| usize::from(span.link) == number);
+        let spans: Vec<_> = spans.copied().collect();
+        let discarded = |status: &Status| {
+            let found = status.links.iter().find(|found| found.name == link.name);
+            found.map_or(0, |found| found.discarded)
         };
-        let check = counted.filter(|_| why_not.is_none());
-        Some(RingCheck {
-            link: link.name.clone(),
-            rate_pps,
-            residency_ns,
-            residency_error_ns: 1.96 * spread,
-            check: check.map(|counted| LittleCheck::of(counted, rate_pps, residency_ns)),
-            why_not,
+        let found = if discarded(after) > discarded(before) {
+            Err("packets were discarded from it, which nobody followed".to_owned())
+        } else {
+            little(&spans, &followed)
+        };
+        Some(match found {
+            Ok(found) => RingCheck {
+                link: link.name.clone(),
+                rate_pps: found.rate_pps,
+                residency_ns: found.residency_ns,
+                residency_error_ns: found.error_ns,
+                check: Some(found.check),
+                why_not: None,
+            },
+            Err(why) => RingCheck {
+                link: link.name.clone(),
+                rate_pps: 0.0,
+                residency_ns: 0.0,
+                residency_error_ns: 0.0,
+                check: None,
+                why_not: Some(why),
+            },
         })
     });
     checks.collect()

@@ -42,6 +42,11 @@ impl Entry {
     pub(super) const fn tag(self) -> u32 {
         (self.0 >> 32) as u32
     }
+
+    /// The upper half of the tag, as in a packet's metadata.
+    pub(super) const fn mark(self) -> u16 {
+        (self.0 >> 48) as u16
+    }
 }
 
 /// The entry of `slot` in the bundle at `bundle`.

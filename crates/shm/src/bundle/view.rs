@@ -100,6 +100,23 @@ impl BundleView {
         (bytes, bad)
     }
 
+    /// The marks of all its packets, laid over each other: 0 if probes follow none of them.
+    #[inline]
+    pub fn any_mark(&self) -> u16 {
+        let mut marks = 0;
+        self.each_mark(|_, mark| marks |= mark);
+        marks
+    }
+
+    /// Gives `each` slot and mark of every packet, in order, by the bundle's table. Slots whose
+    /// entries are bad have no packet, and are left out.
+    #[inline]
+    pub fn each_mark(&self, mut each: impl FnMut(u32, u16)) {
+        let note = |slot, _, entry: Entry| each(slot, entry.mark());
+        // SAFETY: by the constructor's contract.
+        unsafe { self.place.walk(self.mask, note) };
+    }
+
     /// Takes the slots of `mask`, which are in hand, out of this view, as one of their own.
     pub fn split_off(&mut self, mask: u64) -> Self {
         debug_assert_eq!(mask & !self.mask, 0, "slots not in hand");

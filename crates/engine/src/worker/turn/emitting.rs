@@ -53,6 +53,8 @@ impl Turn {
         }
         self.verdicts.clear();
         self.carry_out(graph, pools, position);
+        self.probe.is_unseen();
+        self.probe.note_cursors(&mut graph.nodes[position].outputs);
         true
     }
 
