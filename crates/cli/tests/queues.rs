@@ -143,8 +143,8 @@ impl Flows {
         }
     }
 
-    /// Goes on with other flows: a TAP leaves those that it knows with the queue that had them last.
-    /// Whatever still comes to the old ones finds them open.
+    /// Goes on with other flows: a TAP leaves those that it knows with the queue that had them
+    /// last. Whatever still comes to the old ones finds them open.
     fn renew(&mut self, generation: u16) {
         let new = sockets(generation);
         self.old.extend(std::mem::replace(&mut self.sockets, new));
