@@ -328,8 +328,6 @@ fn an_injected_delay_is_recovered() {
         let count = |name: &str| latency["attribution"][name]["count"].as_u64().unwrap();
         assert_eq!(count("raw"), count("clean") + count("stalled"));
         assert_eq!(count("raw"), count("net"));
-        // Not the least of all: a thread that loses its core between its look at the clock and its
-        // look at the packet begins to hold it in the past.
         let quantiles = latency["latency"]["delay"]["quantiles_ns"]
             .as_array()
             .unwrap();

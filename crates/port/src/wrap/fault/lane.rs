@@ -185,14 +185,14 @@ impl Lane {
         };
         fate.corrupt(packet.bytes_mut());
         if is_delayed && fate.passed_by.is_none() {
-            self.shelf.unsettle();
+            self.shelf.unsettle(due);
         }
         if fate.is_duplicated {
             match self.shelf.queue(bytes, due) {
                 Some(copy) => {
                     fate.corrupt(copy.bytes_mut());
                     if is_delayed {
-                        self.shelf.unsettle();
+                        self.shelf.unsettle(due);
                     }
                 }
                 None => self.skip(),

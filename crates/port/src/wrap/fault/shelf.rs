@@ -31,9 +31,10 @@ pub(super) struct Shelf {
 #[derive(Debug)]
 struct Queued {
     packet: Packet,
+    /// Not before the one in front of it.
     due: Nanos,
-    /// Whether `due` counts from when it came, and not from an instant before.
-    is_settled: bool,
+    /// When it would be due by itself, if that counts from an instant before it came.
+    unsettled: Option<Nanos>,
 }
 
 #[derive(Debug)]
@@ -102,31 +103,34 @@ impl Shelf {
         self.queue.push_back(Queued {
             packet,
             due,
-            is_settled: true,
+            unsettled: None,
         });
         self.queue.back_mut().map(|last| &mut last.packet)
     }
 
-    /// The packet that was queued last came at some instant behind the one that its `due` counts
-    /// from.
-    pub(super) fn unsettle(&mut self) {
+    /// The packet that was queued last is due at `due` by itself, or later: it came at some instant
+    /// behind the one that this counts from.
+    pub(super) fn unsettle(&mut self, due: Nanos) {
         if let Some(last) = self.queue.back_mut() {
-            last.is_settled = false;
+            last.unsettled = Some(due);
             self.unsettled += 1;
         }
     }
 
     /// Has what is not settled wait for `later_ns` more.
     pub(super) fn settle(&mut self, later_ns: u64) {
-        for queued in self.queue.iter_mut().rev() {
-            if self.unsettled == 0 {
-                break;
+        let mut first = self.queue.len();
+        while self.unsettled > 0 && first > 0 {
+            first -= 1;
+            self.unsettled -= usize::from(self.queue[first].unsettled.is_some());
+        }
+        let mut before = Nanos(0);
+        for queued in self.queue.range_mut(first..) {
+            if let Some(due) = queued.unsettled.take() {
+                queued.due = due.plus(later_ns);
             }
-            if !queued.is_settled {
-                queued.is_settled = true;
-                queued.due = queued.due.plus(later_ns);
-                self.unsettled -= 1;
-            }
+            queued.due = queued.due.max(before);
+            before = queued.due;
         }
     }
 
@@ -173,8 +177,10 @@ impl Shelf {
             Place::Queue => {
                 self.passed += 1;
                 let first = self.queue.pop_front();
-                let was_settled = first.as_ref().is_none_or(|first| first.is_settled);
-                self.unsettled -= usize::from(!was_settled);
+                let is_unsettled = first
+                    .as_ref()
+                    .is_some_and(|first| first.unsettled.is_some());
+                self.unsettled -= usize::from(is_unsettled);
                 first.map(|first| first.packet)
             }
             Place::Aside(index) => Some(self.aside.remove(index).packet),
