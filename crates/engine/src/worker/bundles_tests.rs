@@ -184,7 +184,7 @@ fn bundles_stay_whole_while_their_packets_are_followed() {
                 "each packet once"
             );
             let instants = |visit: &&&Visit| (visit.begin, visit.entered, visit.left, visit.sent);
-            let first = seen.iter().next().unwrap();
+            let first = seen.first().unwrap();
             assert!(
                 seen.iter()
                     .all(|visit| instants(&visit) == instants(&first))
