@@ -30,6 +30,12 @@ pub struct Burst<'a> {
 }
 
 impl<'a> Burst<'a> {
+    /// Packets that have handles already: those in bundles have none unless they are asked for.
+    #[cfg(test)]
+    pub(crate) fn singly(&self) -> usize {
+        self.load.packets.len()
+    }
+
     /// A burst of all that `load` has; `verdicts` are reset to output 0.
     pub fn new(
         load: &'a mut Load,

@@ -159,7 +159,8 @@ mod tests {
                     prop_assert_eq!((span.first, span.cursor), (next, cursor));
                     next += u64::from(span.count);
                 }
-                prop_assert!(moment_at(next) >= until && (next == 0 || moment_at(next - 1) < until));
+                prop_assert!(moment_at(next) >= until);
+                prop_assert!(next == 0 || moment_at(next - 1) < until);
                 (now, cursor) = (until, cursor + more);
             }
             // Another tracing knows nothing of what was before it.

@@ -55,11 +55,12 @@ impl Nf for Sorter {
     }
 }
 
-/// Passes all on, and looks at bytes where they lie.
+/// Passes all on, and looks at bytes where they lie, in bundles.
 struct Passer;
 
 impl Nf for Passer {
     fn process(&mut self, burst: &mut Burst<'_>, _now: Nanos) {
+        assert_eq!(burst.singly(), 0, "bundles arrive whole");
         burst.judge(|_| Verdict::Output(0));
     }
 }

@@ -172,8 +172,8 @@ mod tests {
     use catena_engine::probe::moments::CursorLog;
 
     /// Two workers that share one core in slices of `slice_ns`: one sends a packet at each
-    /// multiple of `apart_ns` that lies in its slices, at their begin those that became due while it
-    /// could not; the other takes all there is at the begin of each of its slices, and every
+    /// multiple of `apart_ns` in its slices, at their begin those that became due while it could
+    /// not; the other takes all there is at the begin of each of its slices and every
     /// `look_ns` in them. Gives what both ends say, the packets followed (one in `gap`), and what
     /// waits on average, in packets, which is known from all of them.
     fn shared_core(
