@@ -101,10 +101,10 @@ fn p99_us(
             let mut seen = 0;
             loop {
                 seen = shared.sleep(seen);
+                late.push(shared.now_ns() - shared.woken_ns.load(Ordering::Relaxed));
                 if seen == STOP {
                     return settled.map(|()| late);
                 }
-                late.push(shared.now_ns() - shared.woken_ns.load(Ordering::Relaxed));
                 stay_awake(WORK);
             }
         });
