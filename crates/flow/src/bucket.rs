@@ -6,18 +6,23 @@
 //! |---|---|---|
 //! | 0, 1 | all | tags of slots 0 to 7, 16 bits each; 0: empty |
 //! | 2 | 0-31 | tags of slots 8 and 9 |
-//! | 2 | 32-47 | how many entries belong here first and live in their other bucket |
+//! | 2 | 32-37 | how many entries belong here first and live elsewhere; 63: once so many |
+//! | 2 | 38-47 | which slots hold entries that are spared: who asked them to give way was told no |
 //! | 2 | 48-57 | which slots hold guests: entries that belong first to their other bucket |
+//! | 2 | 58-63 | the era of bits 38-47: in another era nobody is spared |
 //! | 3-7 | all | entry numbers of slots, 32 bits each |
 //!
 //! A key's other bucket follows from either bucket and the tag, so that entries are moved without
 //! reading their keys. A lookup goes to the other bucket only if the first has sent somebody there.
+//!
+//! Marks of who is spared are hints: one may be missing, none is wrong
+//! ([`evict`](crate::table::evict)).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::flow::Flow;
 use crate::hash::below;
-use crate::raw::Raw;
+use crate::raw::{Raw, at};
 use crate::shape::{LINE_WORDS, SLOTS};
 
 /// A set of slots: slot s is bit 16 (s mod 4) + s / 4, which is where comparing four tags at a time
@@ -32,7 +37,15 @@ pub(crate) const ALL_SLOTS: u64 = {
 };
 const TAG_WORD: usize = 2;
 const AWAY_SHIFT: u32 = 32;
+/// From here on it is not counted how many are away.
+pub(crate) const AWAY_MAX: u64 = 63;
+const SPARED_SHIFT: u32 = 38;
 const GUESTS_SHIFT: u32 = 48;
+const ERA_SHIFT: u32 = 58;
+/// The last era: after it, all marks are taken away and eras begin anew.
+pub(crate) const ERA_MAX: u64 = 63;
+const SPARED: u64 = ((1 << SLOTS) - 1) << SPARED_SHIFT;
+const ERA: u64 = ERA_MAX << ERA_SHIFT;
 const NUMBERS_AT: usize = 3;
 
 /// Where a hash leads.
@@ -102,7 +115,15 @@ pub(crate) fn flow_in(bucket: &[AtomicU64; LINE_WORDS], slot: u32) -> Option<Flo
 /// Whether somebody who belongs here first lives in another bucket.
 #[inline(always)]
 pub(crate) fn has_sent_away(bucket: &[AtomicU64; LINE_WORDS]) -> bool {
-    (bucket[TAG_WORD].load(Ordering::Relaxed) >> AWAY_SHIFT) & 0xffff != 0
+    (bucket[TAG_WORD].load(Ordering::Relaxed) >> AWAY_SHIFT) & AWAY_MAX != 0
+}
+
+/// The set of slots of which a word has a bit each, slot 0 the lowest.
+#[inline(always)]
+fn set_of(bits: u64) -> u64 {
+    // Each bit of four goes to the lane of its number; what falls beside is masked.
+    let lanes = |four: u64| four.wrapping_mul(0x2000_4000_8001) & 0x0001_0001_0001_0001;
+    lanes(bits & 15) | lanes(bits >> 4 & 15) << 1 | lanes(bits >> 8 & 3) << 2
 }
 
 impl<'a> Raw<'a> {
@@ -133,21 +154,64 @@ impl<'a> Raw<'a> {
         self.get(self.bucket_word(bucket, TAG_WORD)) >> (GUESTS_SHIFT + slot) & 1 != 0
     }
 
-    pub(crate) fn away(self, bucket: u32) -> u16 {
-        (self.get(self.bucket_word(bucket, TAG_WORD)) >> AWAY_SHIFT) as u16
+    pub(crate) fn away(self, bucket: u32) -> u64 {
+        self.get(self.bucket_word(bucket, TAG_WORD)) >> AWAY_SHIFT & AWAY_MAX
+    }
+
+    /// The set of slots whose entries are spared.
+    #[inline(always)]
+    pub(crate) fn spared(self, bucket: &[AtomicU64; LINE_WORDS]) -> u64 {
+        let word = bucket[TAG_WORD].load(Ordering::Relaxed);
+        if word >> ERA_SHIFT == self.get(at::ERA) {
+            set_of(word >> SPARED_SHIFT)
+        } else {
+            0
+        }
+    }
+
+    /// Marks the entry in a slot as spared.
+    pub(crate) fn spare(self, bucket: u32, slot: u32) {
+        let at = self.bucket_word(bucket, TAG_WORD);
+        let (word, era) = (self.get(at), self.get(at::ERA) & ERA_MAX);
+        let spared = match word >> ERA_SHIFT == era {
+            true => word & SPARED,
+            false => 0,
+        };
+        let marks = spared | 1 << (SPARED_SHIFT + slot) | era << ERA_SHIFT;
+        self.set(at, word & !(SPARED | ERA) | marks);
+    }
+
+    /// Takes the mark of the entry in a slot away, of whatever era.
+    pub(crate) fn unspare(self, bucket: u32, slot: u32) {
+        let at = self.bucket_word(bucket, TAG_WORD);
+        let (word, mark) = (self.get(at), 1 << (SPARED_SHIFT + slot));
+        if word & mark != 0 {
+            self.set(at, word & !mark);
+        }
+    }
+
+    /// Takes all marks away.
+    pub(crate) fn unspare_all(self) {
+        for bucket in 0..self.geometry.buckets {
+            let at = self.bucket_word(bucket, TAG_WORD);
+            let word = self.get(at);
+            if word & (SPARED | ERA) != 0 {
+                self.set(at, word & !(SPARED | ERA));
+            }
+        }
     }
 
     /// One more or one less entry of `bucket` lives elsewhere.
     fn count_away(self, bucket: u32, is_more: bool) {
         let at = self.bucket_word(bucket, TAG_WORD);
         let (word, away) = (self.get(at), self.away(bucket));
-        let away = if is_more {
-            away.saturating_add(1)
-        } else {
-            away.saturating_sub(1)
+        let away = match is_more {
+            _ if away == AWAY_MAX => return,
+            true => away + 1,
+            false => away.saturating_sub(1),
         };
-        let mask = 0xffff << AWAY_SHIFT;
-        self.set(at, word & !mask | u64::from(away) << AWAY_SHIFT);
+        let mask = AWAY_MAX << AWAY_SHIFT;
+        self.set(at, word & !mask | away << AWAY_SHIFT);
     }
 
     /// Puts an entry into an empty slot; `home` is where it belongs first.
@@ -168,6 +232,7 @@ impl<'a> Raw<'a> {
     /// Empties a slot.
     pub(crate) fn vacate(self, bucket: u32, slot: u32) {
         let tag = self.tag_in(bucket, slot);
+        self.unspare(bucket, slot);
         if self.is_guest(bucket, slot) {
             self.count_away(other_bucket(bucket, tag, self.geometry.buckets), false);
             let at = self.bucket_word(bucket, TAG_WORD);
@@ -177,7 +242,7 @@ impl<'a> Raw<'a> {
         self.set(at, self.get(at) & !(0xffff << (16 * (slot % 4))));
     }
 
-    /// Moves what is in a slot to an empty slot of its other bucket.
+    /// Moves what is in a slot to an empty slot of its other bucket. It is not spared there.
     pub(crate) fn move_slot(self, bucket: u32, slot: u32, to: u32, to_slot: u32) {
         let Some(flow) = self.bucket(bucket).and_then(|line| flow_in(line, slot)) else {
             return;
@@ -243,6 +308,17 @@ mod tests {
                 let is_it = |slot: &u32| tags[*slot as usize] == tag;
                 assert_eq!(found, (0..SLOTS as u32).filter(is_it).collect::<Vec<_>>());
             }
+        }
+    }
+
+    #[test]
+    fn bits_of_slots_become_a_set() {
+        for bits in 0..1u64 << SLOTS {
+            // Whatever stands above.
+            let mut found: Vec<u32> = slots(set_of(bits | !0 << SLOTS)).collect();
+            found.sort_unstable();
+            let is_in = |slot: &u32| bits >> slot & 1 == 1;
+            assert_eq!(found, (0..SLOTS as u32).filter(is_in).collect::<Vec<_>>());
         }
     }
 

@@ -54,7 +54,9 @@
 //!   thousands, a few more entries. An insertion looks at no more than 64 buckets. Expiry handles
 //!   as many entries as it is told to. A full table says [`Refusal::Full`].
 //! - **Attacks.** Keys are hashed with a secret per table, so that nobody can fill one bucket.
-//!   Keys that are not in the table cost one line of memory each, mostly.
+//!   Keys that are not in the table cost one line of memory each, mostly; those that a full table
+//!   refuses because its policy spares whoever is there, two
+//!   ([`FlowTable::insert_sparing`]).
 //! - **Kills.** The memory may be shared ([`Memory`]) and holds no address. A process that is
 //!   killed at any instruction leaves a table to which a successor can attach
 //!   ([`FlowTable::attach`]): each entry is there or not, with its state. A word of state is

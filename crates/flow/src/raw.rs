@@ -36,6 +36,10 @@ pub(crate) mod at {
     pub(crate) const LIVE: usize = 11;
     /// The tick up to which the wheel has turned.
     pub(crate) const WHEEL: usize = 12;
+    /// Number of the policy by which entries are spared; 0: nobody is marked.
+    pub(crate) const SPARING: usize = 13;
+    /// Marks in buckets count that are of this era.
+    pub(crate) const ERA: usize = 14;
     /// Lines 2 and 3.
     pub(crate) const COUNTERS: usize = 16;
     /// Lines 4 and 5: one word per level of the wheel, one bit per list that is not empty.

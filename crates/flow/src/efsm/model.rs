@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use catena_engine::units::{Rate, Span};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A stateful program: a pipeline of elements, with what they share.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -67,7 +67,7 @@ impl Text {
 }
 
 /// What becomes of packets with a malformed header.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Malformed {
     /// They are dropped as `malformed`.
@@ -296,7 +296,7 @@ pub struct TransitionModel {
 }
 
 /// When a transition is looked at.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum On {
     /// A packet of the flow has come.
@@ -307,7 +307,7 @@ pub enum On {
 }
 
 /// One name or several.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Names {
     /// One.

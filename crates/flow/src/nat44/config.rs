@@ -6,7 +6,7 @@
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::units::Span;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::endpoint::{Network, shown};
@@ -73,7 +73,7 @@ struct Config {
 }
 
 /// First and last port that is used of an address.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Ports {
     /// The first.
@@ -92,7 +92,7 @@ impl Default for Ports {
 }
 
 /// What may come from outside to a mapping (RFC 4787 section 5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Filtering {
     /// Whatever is sent there.
@@ -105,7 +105,7 @@ pub(super) enum Filtering {
 }
 
 /// What becomes of IPv4 packets of nobody inside, and to no address outside.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Untranslated {
     /// They are dropped, and counted.
@@ -116,7 +116,7 @@ pub(super) enum Untranslated {
 }
 
 /// Times without a packet.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Timeouts {
     /// Of UDP; 5min if left out (RFC 4787, REQ-5).

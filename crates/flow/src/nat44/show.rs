@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `{"show": "mappings", "from": N}`, `"sessions"`, `"blocks"` | those from N on, and `next` |
 //! | `{"show": "subscriber", "inside": ADDRESS}` | its blocks and how many sessions it has |
-//! | `{"events": N}` | up to N notes of blocks, which are then gone |
+//! | `{"events": N}` | up to N notes of blocks and refusals, which are then gone |
 
 use std::net::Ipv4Addr;
 
@@ -15,6 +15,7 @@ use catena_engine::nf::Nanos;
 use serde_json::{Value, json};
 
 use super::endpoint::{Endpoint, protocol_name, shown};
+use super::log::What;
 use super::tcp::Progress;
 use super::translator::Nat;
 use crate::{Cursor, Entry, FlowTable, Memory};
@@ -132,13 +133,18 @@ fn events<M: Memory>(nat: &mut Nat<M>, count: u64, now: Nanos) -> Value {
         .log
         .take(count)
         .map(|event| {
-            json!({
+            let mut row = json!({
                 "at_ns": event.at_ns,
                 "event": event.what.name(),
                 "inside": shown(event.inside),
-                "outside": shown(event.outside),
-                "ports": event.ports,
-            })
+                "outside": event.block.map(|(outside, _)| shown(outside)),
+                "ports": event.block.map(|(_, ports)| ports),
+            });
+            if let What::Refused(why, count) = event.what {
+                row["reason"] = json!(why.name());
+                row["count"] = json!(count);
+            }
+            row
         })
         .collect();
     json!({

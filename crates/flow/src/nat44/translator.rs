@@ -160,8 +160,7 @@ impl<M: Memory> Nat<M> {
             at_ns,
             what,
             inside,
-            outside: self.pool.address(block),
-            ports: self.pool.ports(block),
+            block: Some((self.pool.address(block), self.pool.ports(block))),
         });
     }
 
@@ -227,7 +226,7 @@ impl<M: Memory> Nat<M> {
         Some(Endpoint::of_word(self.mappings.state(flow, 0)))
     }
 
-    /// Whether there is this session. Asking does not count as use of it.
+    /// Whether the two have a session. Asking does not count as use of it.
     pub(super) fn has_session(&self, inside: Endpoint, remote: Endpoint) -> bool {
         let key = [inside.word(), remote.word()];
         self.sessions.find(&key).is_some()
@@ -244,7 +243,8 @@ impl<M: Memory> Nat<M> {
     ) -> Result<Endpoint, Why> {
         let key = [inside.word(), remote.word()];
         let Some(flow) = found.or_else(|| self.sessions.find(&key)) else {
-            return self.begin([inside, remote], flags, now_ns);
+            let begun = self.begin([inside, remote], flags, now_ns);
+            return begun.inspect_err(|why| self.log.refuse(*why, inside.address, now_ns));
         };
         let word = self.sessions.state(flow, 0);
         self.advance(flow, (word, flags), true, now_ns);

@@ -60,6 +60,12 @@ pub(super) const REASONS: [&str; 15] = [
     "queue_full",
 ];
 
+impl Why {
+    pub(super) fn name(self) -> &'static str {
+        REASONS.get(self as usize).copied().unwrap_or("malformed")
+    }
+}
+
 impl From<Why> for DropReason {
     fn from(why: Why) -> Self {
         match why {

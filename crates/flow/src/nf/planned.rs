@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_shm::state::STATE_LINE_BYTES;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::efsm::{Document, compile};
@@ -39,7 +39,7 @@ pub(super) struct Config {
 }
 
 /// What runs a program.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Engine {
     /// Machine code, made when it is loaded; the interpreter, with a notice, where that cannot be.

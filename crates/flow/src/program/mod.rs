@@ -64,6 +64,7 @@ mod needs;
 pub mod outside;
 pub mod queue;
 pub mod run;
+mod sparing;
 mod store;
 pub mod table;
 pub mod template;

@@ -15,6 +15,7 @@ use super::env::FlowWords;
 use super::field::ones;
 use super::ir::{Element, Flows};
 use super::run::Running;
+use super::sparing::unspare;
 
 /// Flows that one request sets or ends, at most.
 pub const OUTSIDE_COUNT_MAX: usize = 256;
@@ -185,6 +186,7 @@ impl<M: Memory> Running<M> {
         if let (Some((_, label)), false) = (label, flows.states.is_empty()) {
             table.set_timeouts(flow, flows.timeouts_in(*label as u64), now_ns);
         }
+        unspare(table, flows, flow, &words);
         let teller = Teller::of(of, now_ns);
         let old = table.state_words(flow);
         let from = teller.map(|teller| teller.label(old));

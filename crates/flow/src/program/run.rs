@@ -26,6 +26,7 @@ use super::layout::{Ground, Layout};
 use super::maglev::refilled;
 use super::mirror::Arrived;
 use super::queue::{Emissions, Notices};
+use super::sparing::set_sparing;
 use super::table::MatchTable;
 
 /// Which code of an element.
@@ -236,7 +237,8 @@ pub struct Arrival {
 impl<M: Memory> Running<M> {
     /// A program on its ground. `shared` are words of registers that others use as well, at the
     /// same time ([`Layout::share`]).
-    pub fn new(loaded: Box<Loaded>, ground: Ground<M>, shared: M) -> Self {
+    pub fn new(loaded: Box<Loaded>, mut ground: Ground<M>, shared: M) -> Self {
+        set_sparing(&mut ground.flows, &loaded.program);
         let in_hand = InHand {
             headers: Headers::default(),
             is_done: false,
@@ -319,6 +321,7 @@ impl<M: Memory> Running<M> {
         if !self.loaded.program.tells_as(&loaded.program) {
             self.notices.forget();
         }
+        set_sparing(&mut self.flows, &loaded.program);
         std::mem::replace(&mut self.loaded, loaded)
     }
 

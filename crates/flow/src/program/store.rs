@@ -15,6 +15,7 @@ use super::interpret::Unwatched;
 use super::ir::{FlowRegister, Flows, WhenFull};
 use super::queue::Notices;
 use super::run::{Decision, Loaded, Part, Running, run_code};
+use super::sparing::unspare;
 
 /// How many packets before its own the memory is asked for in which a new flow takes another one's
 /// place: the code of half of them takes about as long as memory does.
@@ -102,6 +103,7 @@ impl<M: Memory> Running<M> {
                 if let Some(timeouts) = outcome.timeouts {
                     table.set_timeouts(flow, timeouts, now_ns);
                 }
+                unspare(table, flows, flow, &self.words);
                 flow
             }
             None if !is_written => return,
@@ -253,38 +255,32 @@ fn insert<M: Memory>(
     (timeouts, now_ns): (Timeouts, u64),
     evicted: impl FnOnce(&Entry<'_>),
 ) -> Option<Flow> {
-    let register = match flows.when_full {
-        WhenFull::Drop | WhenFull::Pass => {
-            return table.insert(key, timeouts, now_ns).ok().map(Inserted::flow);
-        }
-        WhenFull::EvictOldest | WhenFull::EvictOldestIn(_) => None,
-        WhenFull::EvictLowest(register) | WhenFull::EvictHighest(register) => {
-            flows.registers.get(usize::from(register))
+    let made = match flows.when_full {
+        WhenFull::Drop | WhenFull::Pass => table.insert(key, timeouts, now_ns),
+        _ => {
+            let score = |entry: &Entry<'_>| score(flows, entry);
+            table.insert_sparing(key, timeouts, now_ns, score, |_, gone| evicted(&gone))
         }
     };
-    let may_go = |entry: &Entry<'_>| match flows.when_full {
-        WhenFull::EvictOldestIn(states) => {
-            let label = flows
-                .registers
-                .first()
-                .map_or(0, |one| value_of(entry, one));
-            label < 64 && states >> label & 1 == 1
-        }
-        _ => true,
-    };
-    let is_highest = matches!(flows.when_full, WhenFull::EvictHighest(_));
-    let score = |entry: &Entry<'_>| {
-        if !may_go(entry) {
-            return None;
-        }
-        let Some(register) = register else {
-            return Some(entry.used_ns());
-        };
-        let value = value_of(entry, register);
-        Some(if is_highest { !value } else { value })
-    };
-    let made = table.insert_choosing(key, timeouts, now_ns, score, |_, gone| evicted(&gone));
     made.ok().map(Inserted::flow)
+}
+
+/// Who has the lowest gives way; who has none never does, as [`Flows::sparing`] says to the table.
+fn score(flows: &Flows, entry: &Entry<'_>) -> Option<u64> {
+    let value = |register: u8| {
+        let register = flows.registers.get(usize::from(register));
+        register.map(|register| value_of(entry, register))
+    };
+    match flows.when_full {
+        WhenFull::Drop | WhenFull::Pass => None,
+        WhenFull::EvictOldest => Some(entry.used_ns()),
+        WhenFull::EvictOldestIn(_) => {
+            let label = flows.label_of(|word| entry.state(word));
+            flows.gives_way(label).then(|| entry.used_ns())
+        }
+        WhenFull::EvictLowest(register) => value(register),
+        WhenFull::EvictHighest(register) => value(register).map(|value| !value),
+    }
 }
 
 /// A register of up to 64 bits of an entry.

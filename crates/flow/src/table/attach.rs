@@ -18,7 +18,9 @@ use crate::shape::{Geometry, Shape, ShapeError};
 /// `CATFLOW` and a NUL, as the bytes stand in memory on a little-endian machine.
 const MAGIC: u64 = u64::from_le_bytes(*b"CATFLOW\0");
 /// The layout of this version of the crate. Changes with the header, the hash or any part.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// The oldest layout of which header and entries are the same: all else is built anew.
+const ALIKE: u64 = 1;
 /// Entries whose buckets are asked for at once.
 const AHEAD: usize = 32;
 
@@ -93,6 +95,7 @@ impl<M: Memory> FlowTable<M> {
             raw.set(word, 0);
         }
         raw.set_wheel_tick(now_ns.min(TIME_MAX) >> table.geometry.tick_shift);
+        raw.set(at::VERSION, VERSION);
         for (at, value) in identity(shape, seed) {
             raw.set(at, value);
         }
@@ -102,7 +105,8 @@ impl<M: Memory> FlowTable<M> {
     }
 
     /// Attaches to the table that another process has left in `memory`. Takes no time unless a kill
-    /// fell into a change, or the clock is behind that process's; then as [`FlowTable::recover`].
+    /// fell into a change, or the clock is behind that process's, or that was of a version of this
+    /// crate which wrote entries alike and what leads to them not; then as [`FlowTable::recover`].
     ///
     /// The process that wrote it must have ended, and must have been one of ours: what it says of a
     /// complete change is believed. Spoiled memory gives wrong answers, but no panic and no endless
@@ -114,7 +118,8 @@ impl<M: Memory> FlowTable<M> {
         let table = Self::known(memory, shape)?;
         let raw = table.raw();
         let now_tick = now_ns.min(TIME_MAX) >> table.geometry.tick_shift;
-        let attached = if raw.get(at::BUSY) == 0 && raw.wheel_tick() <= now_tick {
+        let is_whole = raw.get(at::BUSY) == 0 && raw.get(at::VERSION) == VERSION;
+        let attached = if is_whole && raw.wheel_tick() <= now_tick {
             Attached {
                 entries: table.len(),
                 ..Attached::default()
@@ -163,7 +168,7 @@ impl<M: Memory> FlowTable<M> {
         if raw.get(at::MAGIC) != MAGIC {
             return Err(AttachError::NoTable);
         }
-        if raw.get(at::VERSION) != VERSION {
+        if !(ALIKE..=VERSION).contains(&raw.get(at::VERSION)) {
             return Err(AttachError::Version(raw.get(at::VERSION)));
         }
         let seed = [raw.get(at::SEED), raw.get(at::SEED + 1)];
@@ -181,6 +186,7 @@ impl<M: Memory> FlowTable<M> {
     fn rebuild(&self, now_ns: u64) -> Attached {
         let (raw, now_ns) = (self.raw(), now_ns.min(TIME_MAX));
         raw.begin();
+        raw.set(at::VERSION, VERSION);
         let fresh = raw.fresh();
         raw.set(at::FRESH, u64::from(fresh));
         raw.set(at::FREE, 0);
@@ -253,10 +259,9 @@ impl<M: Memory> FlowTable<M> {
     }
 }
 
-/// Words of the header that do not change while a table lives.
-fn identity(shape: &Shape, seed: [u64; 2]) -> [(usize, u64); 7] {
+/// Words of the header that do not change while a table lives, but the version.
+fn identity(shape: &Shape, seed: [u64; 2]) -> [(usize, u64); 6] {
     [
-        (at::VERSION, VERSION),
         (at::DIGEST, shape.digest()),
         (
             at::WIDTHS,

@@ -3,7 +3,7 @@
 //! Beside packets, and not bounded per turn: it takes as long as the table is large.
 
 use super::FlowTable;
-use crate::bucket::{ALL_SLOTS, flow_in, other_bucket, slots, slots_with};
+use crate::bucket::{ALL_SLOTS, AWAY_MAX, flow_in, other_bucket, slots, slots_with};
 use crate::flow::Flow;
 use crate::hash::KEY_WORDS_MAX;
 use crate::memory::Memory;
@@ -21,6 +21,14 @@ pub enum Defect {
     /// A slot leads to no entry.
     #[error("slot {slot} of bucket {bucket} leads to no entry")]
     Slot {
+        /// The bucket.
+        bucket: u32,
+        /// Its slot.
+        slot: u32,
+    },
+    /// A slot is marked as that of an entry which is spared, and is empty.
+    #[error("slot {slot} of bucket {bucket} is empty and spared")]
+    Spared {
         /// The bucket.
         bucket: u32,
         /// Its slot.
@@ -90,11 +98,15 @@ impl<M: Memory> FlowTable<M> {
 
     fn check_buckets(&self, raw: Raw<'_>) -> Result<(), Defect> {
         let buckets = self.geometry.buckets;
-        let mut away = vec![0u32; buckets as usize];
+        let mut away = vec![0u64; buckets as usize];
         let mut seen = vec![false; self.geometry.capacity as usize];
         for bucket in 0..buckets {
             let line = raw.bucket(bucket).ok_or(Defect::Away(bucket))?;
-            for slot in slots(ALL_SLOTS & !slots_with(line, 0)) {
+            let empty = slots_with(line, 0);
+            if let Some(slot) = slots(empty & raw.spared(line)).next() {
+                return Err(Defect::Spared { bucket, slot });
+            }
+            for slot in slots(ALL_SLOTS & !empty) {
                 let flow = flow_in(line, slot).filter(|flow| raw.is_live(*flow));
                 let flow = flow.ok_or(Defect::Slot { bucket, slot })?;
                 if std::mem::replace(&mut seen[flow.index()], true) {
@@ -105,7 +117,11 @@ impl<M: Memory> FlowTable<M> {
                 }
             }
         }
-        let wrong = (0..buckets).find(|at| u32::from(raw.away(*at)) != away[*at as usize]);
+        let mut all = 0..buckets;
+        let wrong = all.find(|at| match raw.away(*at) {
+            AWAY_MAX => false,
+            counted => counted != away[*at as usize],
+        });
         wrong.map_or(Ok(()), |bucket| Err(Defect::Away(bucket)))
     }
 

@@ -78,6 +78,7 @@ pub enum Fate {
     /// It is removed.
     Remove,
     /// It stays, as if used now, with these timeouts: for programs that go back to another state.
+    /// It is asked again whether it gives way, as behind [`FlowTable::unspare`].
     Keep(Timeouts),
 }
 
@@ -147,6 +148,8 @@ impl<M: Memory> FlowTable<M> {
         } else {
             Why::Idle
         };
+        // It may be kept in another state.
+        self.unspare_entry(flow);
         let entry = raw.view(flow);
         match ended(Ended { flow, entry, why }) {
             Fate::Remove => {

@@ -59,6 +59,30 @@ struct Step {
     from: Option<(u8, u8)>,
 }
 
+/// What an entry is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Made<'a> {
+    key: &'a [u64],
+    /// Words that are not given become 0.
+    state: &'a [u64],
+    used_ns: u64,
+    idle_ns: u64,
+    hard_ns: u64,
+}
+
+impl<'a> Made<'a> {
+    /// Used now, with a state of zeros.
+    pub(super) fn now(key: &'a [u64], timeouts: Timeouts, now_ns: u64) -> Self {
+        Self {
+            key,
+            state: &[],
+            used_ns: now_ns,
+            idle_ns: timeouts.idle_ns,
+            hard_ns: timeouts.hard_at(now_ns),
+        }
+    }
+}
+
 impl<M: Memory> FlowTable<M> {
     /// Makes an entry for a key that has none, used now, with a state of zeros.
     ///
@@ -70,8 +94,7 @@ impl<M: Memory> FlowTable<M> {
         timeouts: Timeouts,
         now_ns: u64,
     ) -> Result<Inserted, Refusal> {
-        let hard_ns = timeouts.hard_at(now_ns);
-        self.insert_with(key, &[], now_ns, [timeouts.idle_ns, hard_ns])
+        self.insert_made(&Made::now(key, timeouts, now_ns))
     }
 
     /// Makes an entry from a copy: of a snapshot, or from another shard. When it was used last and
@@ -83,27 +106,32 @@ impl<M: Memory> FlowTable<M> {
         let (keys, states) = (record.key_words as usize, record.state_words as usize);
         match (record.key.get(..keys), record.state.get(..states)) {
             (Some(key), Some(state)) if states == self.geometry.state_words => {
-                let used_ns = record.used_ns.min(now_ns);
-                self.insert_with(key, state, used_ns, [record.idle_ns, record.hard_ns])
+                self.insert_made(&Made {
+                    key,
+                    state,
+                    used_ns: record.used_ns.min(now_ns),
+                    idle_ns: record.idle_ns,
+                    hard_ns: record.hard_ns,
+                })
             }
             _ => Err(Refusal::Width),
         }
     }
 
-    fn insert_with(
-        &mut self,
-        key: &[u64],
-        state: &[u64],
-        used_ns: u64,
-        [idle_ns, hard_ns]: [u64; 2],
-    ) -> Result<Inserted, Refusal> {
-        if !self.is_key(key) {
+    fn insert_made(&mut self, made: &Made<'_>) -> Result<Inserted, Refusal> {
+        if !self.is_key(made.key) {
             return Err(Refusal::Width);
         }
-        let (raw, home) = (self.raw(), self.home(key));
-        if let Some(flow) = raw.find(key, home) {
-            return Ok(Inserted::Present(flow));
+        let home = self.home(made.key);
+        match self.raw().find(made.key, home) {
+            Some(flow) => Ok(Inserted::Present(flow)),
+            None => self.make(home, made),
         }
+    }
+
+    /// Makes an entry; `home` is its key's, of which there is none.
+    pub(super) fn make(&mut self, home: Home, made: &Made<'_>) -> Result<Inserted, Refusal> {
+        let raw = self.raw();
         if !raw.has_free() {
             raw.count(Counter::Full, 1);
             return Err(Refusal::Full);
@@ -113,13 +141,13 @@ impl<M: Memory> FlowTable<M> {
         let placed = placed.and_then(|place| Ok((place, raw.take_free().ok_or(Refusal::Full)?)));
         match &placed {
             Ok(((bucket, slot), flow)) => {
-                raw.write_entry(*flow, key, state);
-                raw.set_timeouts(*flow, idle_ns, hard_ns);
+                raw.write_entry(*flow, made.key, made.state);
+                raw.set_timeouts(*flow, made.idle_ns, made.hard_ns);
                 // From here on the entry is there, whatever happens.
-                raw.set_stamp(*flow, stamp(used_ns));
+                raw.set_stamp(*flow, stamp(made.used_ns));
                 raw.occupy(home, *bucket, *slot, *flow);
-                let used_ns = used_ns.min(TIME_MAX);
-                raw.schedule(*flow, deadline_ns(used_ns, idle_ns, hard_ns));
+                let used_ns = made.used_ns.min(TIME_MAX);
+                raw.schedule(*flow, deadline_ns(used_ns, made.idle_ns, made.hard_ns));
                 raw.set(at::LIVE, raw.get(at::LIVE).saturating_add(1));
                 raw.count(Counter::Inserts, 1);
             }

@@ -38,7 +38,7 @@ pub struct FlowTable<M> {
 
 impl<M: Memory> FlowTable<M> {
     #[inline(always)]
-    fn raw(&self) -> Raw<'_> {
+    pub(crate) fn raw(&self) -> Raw<'_> {
         Raw {
             words: self.memory.words(),
             geometry: self.geometry,
@@ -98,14 +98,15 @@ impl<M: Memory> FlowTable<M> {
         self.raw().view(flow).state(word)
     }
 
-    /// Writes a word of an entry's state; `false`, and nothing, beyond its width.
+    /// Writes a word of an entry's state; `false`, and nothing, beyond its width. Where entries are
+    /// spared, [`FlowTable::unspare`] may have to come before.
     #[inline]
     pub fn set_state(&mut self, flow: Flow, word: usize, value: u64) -> bool {
         self.raw().view(flow).set_state(word, value)
     }
 
     /// All words of an entry's state, as they stand in the table: for programs that use several.
-    /// Empty beyond the capacity.
+    /// Empty beyond the capacity. Written as by [`FlowTable::set_state`].
     #[inline]
     pub fn state_words(&mut self, flow: Flow) -> &[AtomicU64] {
         let words = self.raw().entry(flow);
@@ -146,7 +147,7 @@ impl<M: Memory> FlowTable<M> {
     }
 
     #[inline]
-    fn home(&self, key: &[u64]) -> Home {
+    pub(crate) fn home(&self, key: &[u64]) -> Home {
         Home::new(self.hash.hash(key), self.geometry.buckets)
     }
 }

@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
-use super::{Random, contents};
+use super::{Random, assert_right_marks, contents, gives_way, score};
 use crate::{
-    Ended, Eviction, Fate, FlowTable, HeapMemory, Inserted, Refusal, Shape, Timeouts, Why,
+    Ended, Entry, Eviction, Fate, FlowTable, HeapMemory, Inserted, Refusal, Shape, Timeouts, Why,
 };
 
 const HISTORIES: u64 = if cfg!(debug_assertions) {
@@ -54,6 +54,10 @@ struct History {
     /// Many shapes have fewer keys than entries, many more.
     keys: u64,
     shape: Shape,
+    /// By which entries are spared.
+    policy: u64,
+    /// Entries that were not asked, since they were known to be spared.
+    passed_over: usize,
 }
 
 impl History {
@@ -78,6 +82,8 @@ impl History {
             random,
             now_ns,
             shape,
+            policy: 0,
+            passed_over: 0,
         }
     }
 
@@ -105,7 +111,7 @@ impl History {
     }
 
     fn step(&mut self) {
-        match self.random.below(20) {
+        match self.random.below(24) {
             0..=4 => self.look_up(),
             5..=9 => self.insert(),
             10 => self.insert_evicting(),
@@ -114,6 +120,12 @@ impl History {
             13 => self.change_timeouts(),
             14 => self.hand_over(),
             15 => self.attach(),
+            16..=18 => {
+                for _ in 0..=self.random.below(12) {
+                    self.insert_sparing();
+                }
+            }
+            19 => self.change_policy(),
             _ => {
                 let ahead = self.random.next() >> (22 + self.random.below(42));
                 self.now_ns += ahead;
@@ -179,7 +191,6 @@ impl History {
 
     fn insert_evicting(&mut self) {
         let (key, timeouts, now_ns) = (self.key(), self.timeouts(), self.now_ns);
-        let was_full = self.model.len() == self.shape.capacity as usize;
         let eviction = [
             Eviction::None,
             Eviction::OldestIdle,
@@ -193,19 +204,86 @@ impl History {
                 .insert_evicting(&key, timeouts, now_ns, eviction, |_, entry| {
                     gone = Some((0..width).map(|word| entry.key(word)).collect::<Vec<u64>>());
                 });
+        assert!(gone.is_none() || eviction != Eviction::None);
+        self.settle(key, timeouts, gone, inserted);
+    }
+
+    /// Behind an insertion that may have evicted somebody.
+    fn settle(
+        &mut self,
+        key: Vec<u64>,
+        timeouts: Timeouts,
+        gone: Option<Vec<u64>>,
+        inserted: Result<Inserted, Refusal>,
+    ) {
+        let was_full = self.model.len() == self.shape.capacity as usize;
         if let Some(gone) = gone {
-            assert!(was_full && eviction != Eviction::None && inserted.is_ok());
+            assert!(was_full && inserted.is_ok());
             let victim = self.model.remove(&gone).expect("a known flow");
-            assert!(victim.used_ns < now_ns, "in use at this very instant");
+            assert!(victim.used_ns < self.now_ns, "in use at this very instant");
         }
         match inserted {
             Ok(Inserted::New(_)) => {
-                let known = Known::new(&self.shape, timeouts, now_ns);
+                let known = Known::new(&self.shape, timeouts, self.now_ns);
                 assert!(self.model.insert(key, known).is_none());
             }
             Ok(Inserted::Present(_)) => assert!(self.model.contains_key(&key)),
             Err(refusal) => assert!(was_full && refusal == Refusal::Full),
         }
+    }
+
+    fn insert_sparing(&mut self) {
+        let (key, timeouts, now_ns) = (self.key(), self.timeouts(), self.now_ns);
+        let is_full = self.model.len() == self.shape.capacity as usize;
+        let may_evict = is_full && !self.model.contains_key(&key);
+        let (victim, to_be_asked) = self.victim(&key);
+        let (policy, width) = (self.policy, key.len());
+        let (mut asked, mut gone) = (0, None);
+        let ask = |entry: &Entry<'_>| {
+            asked += 1;
+            score(policy, entry)
+        };
+        let table = self.table.as_mut().expect("a table");
+        let inserted = table.insert_sparing(&key, timeouts, now_ns, ask, |_, entry| {
+            gone = Some((0..width).map(|word| entry.key(word)).collect::<Vec<u64>>());
+        });
+        assert_eq!(gone, victim.filter(|_| may_evict));
+        if may_evict {
+            self.passed_over += to_be_asked - asked;
+        }
+        self.settle(key, timeouts, gone, inserted);
+    }
+
+    /// Who gives way to a key if everybody is asked, and how many these are.
+    fn victim(&self, key: &[u64]) -> (Option<Vec<u64>>, usize) {
+        let table = self.table.as_ref().expect("a table");
+        let (raw, home) = (table.raw(), table.home(key));
+        let mut asked = 0;
+        for bucket in [home.bucket, home.other(raw.geometry.buckets)] {
+            let all = self.model.iter().map(|(key, known)| {
+                let flow = table.find(key).expect("a known flow");
+                (known, flow, key)
+            });
+            let here = all.filter(|(known, flow, key)| {
+                let place = raw.slot_of(table.home(key), *flow);
+                place.is_some_and(|place| place.0 == bucket) && known.used_ns < self.now_ns
+            });
+            let here: Vec<_> = here.collect();
+            asked += here.len();
+            let ready = here.into_iter();
+            let ready = ready.filter(|(known, ..)| gives_way(self.policy, known.state[0]));
+            if let Some(oldest) = ready.min_by_key(|(known, flow, _)| (known.used_ns, *flow)) {
+                return (Some(oldest.2.clone()), asked);
+            }
+        }
+        (None, asked)
+    }
+
+    fn change_policy(&mut self) {
+        // Labels of new entries are 0: mostly they are spared.
+        self.policy = self.random.below(32) & self.random.below(32);
+        let policy = self.policy;
+        self.table().set_sparing(policy);
     }
 
     fn remove(&mut self) {
@@ -221,7 +299,11 @@ impl History {
         let (key, value) = (self.key(), self.random.below(5));
         let word = self.random.below(u64::from(self.shape.state_words) + 1) as usize;
         if let Some(flow) = self.table().find(&key) {
-            let known = self.model.get_mut(&key).expect("a known flow");
+            let (policy, known) = (self.policy, self.model.get_mut(&key).expect("a known flow"));
+            // No more often than it must be.
+            if word == 0 && gives_way(policy, value) && !gives_way(policy, known.state[0]) {
+                self.table.as_mut().expect("a table").unspare(flow);
+            }
             let is_word = known
                 .state
                 .get_mut(word)
@@ -272,6 +354,9 @@ impl History {
             (self.model.len(), 0)
         );
         self.table = Some(table);
+        if self.random.below(2) == 0 {
+            self.change_policy();
+        }
     }
 
     fn expire(&mut self) {
@@ -282,6 +367,7 @@ impl History {
             0 => Some(Timeouts::idle(1 + self.random.below(1 << 30))),
             _ => None,
         };
+        let label = [0, 1, 2, 77][self.random.below(4) as usize];
         let Self { table, model, .. } = self;
         let table = table.as_mut().expect("a table");
         let mut removed = 0;
@@ -297,8 +383,8 @@ impl History {
             );
             assert_eq!(ended.why == Why::Hard, known.hard_ns <= now_ns);
             if let Some(timeouts) = kept {
-                known.state[0] = 77;
-                assert!(ended.entry.set_state(0, 77));
+                known.state[0] = label;
+                assert!(ended.entry.set_state(0, label));
                 let state = std::mem::take(&mut known.state);
                 *known = Known {
                     state,
@@ -323,7 +409,8 @@ impl History {
     }
 
     fn compare(&mut self) {
-        assert_eq!(self.table().check(), Ok(()));
+        let policy = self.policy;
+        assert_right_marks(self.table(), policy, "history");
         let all = contents(self.table());
         assert_eq!(all.len(), self.model.len());
         for (key, record) in all {
@@ -340,6 +427,7 @@ impl History {
 
 #[test]
 fn random_histories_leave_what_a_map_would_hold() {
+    let mut passed_over = 0;
     for seed in 0..HISTORIES {
         let mut history = History::new(seed);
         for step in 0..STEPS {
@@ -349,5 +437,7 @@ fn random_histories_leave_what_a_map_would_hold() {
             }
         }
         history.compare();
+        passed_over += history.passed_over;
     }
+    assert!(passed_over > 10_000, "{passed_over} marks are no test");
 }

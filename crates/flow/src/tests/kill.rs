@@ -30,7 +30,7 @@ pub(crate) fn before_store() {
 }
 
 /// Runs something that is killed before its store number `after`; whether it got to its end.
-fn killed_after(after: u64, run: impl FnOnce()) -> bool {
+pub(super) fn killed_after(after: u64, run: impl FnOnce()) -> bool {
     LEFT.set(Some(after));
     let ended = catch_unwind(AssertUnwindSafe(run));
     LEFT.set(None);

@@ -2,114 +2,21 @@
 //! The balancer: schedulers, drain, health, both families, ICMP errors, the ends of connections,
 //! and that no live connection moves while its server lives.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use catena_flow::program::maglev::share_out;
 
 use super::bench::Bench;
-use super::packet::{ACK, FIN, RST, SYN, ends, is_sealed, quoted, tcp, udp, unreachable};
-use super::random::Random;
+use super::clients::{
+    C, CLIENTS, LEAST, MAGLEV, ROUND_ROBIN, S, SERVERS, answer, ask, balancer, client, open,
+    server, service, set,
+};
+use super::exactness::balancer::{Size, no_live_connection_moves};
+use super::packet::{ACK, FIN, RST, SYN, ends, is_sealed, quoted, udp, unreachable};
 
-pub(crate) const CLIENTS: u8 = 0;
-pub(crate) const SERVERS: u8 = 1;
-pub(crate) const ROUND_ROBIN: u128 = 0;
-pub(crate) const MAGLEV: u128 = 1;
-pub(crate) const LEAST: u128 = 2;
 /// The element that has the flows.
 const FLOWS: usize = 3;
-/// First sequence numbers of either side.
-pub(crate) const C: u32 = 0xffff_fff0;
-pub(crate) const S: u32 = 0x7000_0000;
-
-pub(crate) fn balancer() -> Bench {
-    let text = include_str!("../../programs/balancer.yaml");
-    Bench::new(&text.replace("flows: 1000000", "flows: 8192"))
-}
-
-/// The service, to a client of its family.
-pub(crate) fn service(client: SocketAddr) -> SocketAddr {
-    match client.ip() {
-        IpAddr::V4(_) => SocketAddr::from(([10, 0, 0, 100], 80)),
-        IpAddr::V6(_) => "[2001:db8::100]:80".parse().unwrap(),
-    }
-}
-
-/// A server's address for clients of a family.
-pub(crate) fn server(number: u8, client: SocketAddr) -> SocketAddr {
-    match client.ip() {
-        IpAddr::V4(_) => SocketAddr::from(([10, 0, 1, number + 1], 8080)),
-        IpAddr::V6(_) => {
-            let address = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, u16::from(number) + 1);
-            SocketAddr::from((address, 8080))
-        }
-    }
-}
-
-/// Weight and life of a server, as an operator sets them.
-pub(crate) fn set(bench: &mut Bench, number: u8, weight: u8, is_up: bool) {
-    let v4 = Ipv4Addr::new(10, 0, 1, number + 1);
-    let v6 = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, u16::from(number) + 1);
-    let (v4, v6) = (u128::from(u32::from(v4)), u128::from(v6));
-    let data = [v4, v6, 8080, u128::from(is_up), u128::from(weight)];
-    bench.set("servers", u128::from(number), &data);
-}
-
-pub(crate) fn client(number: u32) -> SocketAddr {
-    let port = 1024 + (number % 50_000) as u16;
-    match number % 3 {
-        0 => {
-            let address = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, (number / 50_000) as u16);
-            SocketAddr::from((address, port))
-        }
-        _ => SocketAddr::from((Ipv4Addr::from(0x0b00_0000 + number / 50_000), port)),
-    }
-}
-
-/// A packet from a client; the server that it goes to, or why not.
-pub(crate) fn ask(
-    bench: &mut Bench,
-    client: SocketAddr,
-    numbers: (u32, u32),
-    flags: u8,
-) -> Result<u8, String> {
-    let passed = bench.pass(CLIENTS, &tcp(client, service(client), numbers, flags, &[]));
-    if passed.verdict != "servers" {
-        return Err(passed.verdict);
-    }
-    assert!(is_sealed(&passed.bytes));
-    let (from, to) = ends(&passed.bytes);
-    assert_eq!(from, client);
-    let number = (0..40).find(|number| server(*number, client) == to);
-    Ok(number.unwrap_or_else(|| panic!("{to} is no server")))
-}
-
-/// A packet from a server to a client.
-pub(crate) fn answer(
-    bench: &mut Bench,
-    number: u8,
-    client: SocketAddr,
-    numbers: (u32, u32),
-    flags: u8,
-) -> String {
-    let frame = tcp(server(number, client), client, numbers, flags, &[]);
-    let passed = bench.pass(SERVERS, &frame);
-    if passed.verdict == "clients" {
-        assert!(is_sealed(&passed.bytes));
-        assert_eq!(ends(&passed.bytes), (service(client), client));
-    }
-    passed.verdict
-}
-
-/// A whole connection; the server that it has got, or why not.
-pub(crate) fn open(bench: &mut Bench, client: SocketAddr) -> Result<u8, String> {
-    let number = ask(bench, client, (C, 0), SYN)?;
-    let answered = answer(bench, number, client, (S, C.wrapping_add(1)), SYN | ACK);
-    if answered != "clients" {
-        return Err(answered);
-    }
-    ask(bench, client, (C.wrapping_add(1), S + 1), ACK)
-}
 
 /// How many of so many new connections each of the first four servers gets.
 fn shares(bench: &mut Bench, clients: std::ops::Range<u32>) -> [usize; 4] {
@@ -123,7 +30,7 @@ fn shares(bench: &mut Bench, clients: std::ops::Range<u32>) -> [usize; 4] {
 
 #[test]
 fn round_robin_is_by_weight_and_drains() {
-    let mut bench = balancer();
+    let mut bench = balancer(8192);
     let slots = |weights: [u64; 3]| {
         let backends: Vec<(u128, u64)> = (0..).zip(weights).collect();
         let slots = share_out(&backends, 251);
@@ -156,7 +63,7 @@ fn round_robin_is_by_weight_and_drains() {
 #[test]
 fn maglev_sends_a_client_to_the_same_server_from_anywhere() {
     let choose = |down: Option<u8>| -> Vec<u8> {
-        let mut bench = balancer();
+        let mut bench = balancer(8192);
         let program = bench.simulation.running().program();
         assert!(
             program.hash_seed.is_some(),
@@ -190,7 +97,7 @@ fn maglev_sends_a_client_to_the_same_server_from_anywhere() {
 
 #[test]
 fn least_connections_counts_those_that_live() {
-    let mut bench = balancer();
+    let mut bench = balancer(8192);
     bench.set("scheduler", 0, &[LEAST]);
     assert_eq!(shares(&mut bench, 0..9), [3, 3, 3, 0]);
     let of_zero: Vec<u32> = (0..9)
@@ -226,7 +133,7 @@ fn least_connections_counts_those_that_live() {
 
 #[test]
 fn connections_end_when_both_sides_have_ended_them() {
-    let mut bench = balancer();
+    let mut bench = balancer(8192);
     let one = client(1);
     let chosen = open(&mut bench, one).unwrap();
     let late = |bench: &mut Bench| ask(bench, one, (C.wrapping_add(1), S + 1), ACK);
@@ -272,7 +179,7 @@ fn connections_end_when_both_sides_have_ended_them() {
 
 #[test]
 fn a_flood_of_syns_takes_no_connection_away() {
-    let mut bench = balancer();
+    let mut bench = balancer(8192);
     let text = include_str!("../../programs/balancer.yaml");
     let mut small = Bench::new(&text.replace("flows: 1000000", "flows: 64"));
     let whole: Vec<u8> = (0..32)
@@ -345,7 +252,7 @@ fn a_flood_of_datagrams_takes_nothing_away_and_keeps_nobody_out() {
 
 #[test]
 fn datagrams_and_icmp_errors_find_their_way() {
-    let mut bench = balancer();
+    let mut bench = balancer(8192);
     for number in [1, 3] {
         let one = client(number);
         let question = udp(one, service(one), b"question");
@@ -398,123 +305,11 @@ fn datagrams_and_icmp_errors_find_their_way() {
     assert_eq!(bench.one(CLIENTS, &other), "!no_connection");
 }
 
-/// Connections of the test below. A million, as in `CATENA_BALANCER_CONNECTIONS=1000000`, take
-/// minutes.
-fn connections() -> u32 {
-    let asked = std::env::var("CATENA_BALANCER_CONNECTIONS").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(100_000)
-}
-
-/// Connections that live at the same time.
-const LIVE: usize = 300;
-
-/// New connections, data either way, ends of all kinds, floods, resets that nobody sent; servers
-/// that drain, go down and come back; and schedulers that change, all at random.
 #[test]
 fn no_live_connection_moves_while_its_server_lives() {
-    let mut bench = balancer();
-    let mut random = Random(0x00ba_1a9c);
-    let (last, mut next) = (connections(), 0);
-    let mut live: Vec<(SocketAddr, u8)> = Vec::new();
-    let mut servers: BTreeMap<u8, (u8, bool)> = (0..3).map(|number| (number, (1, true))).collect();
-    let (mut reset, mut checked) = (0_u64, 0_u64);
-    while next < last {
-        bench.wait(random.below(10_000_000));
-        if random.below(400) == 0 {
-            change(&mut bench, &mut random, &mut servers);
-        }
-        if live.len() < LIVE || random.below(4) == 0 {
-            next += 1;
-            let one = client(next);
-            match open(&mut bench, one) {
-                Ok(chosen) => {
-                    let (weight, is_up) = servers[&chosen];
-                    assert!(is_up && weight > 0, "{chosen} had no weight");
-                    live.push((one, chosen));
-                }
-                Err(why) => assert_eq!(why, "!no_server"),
-            }
-        }
-        if random.below(4) == 0 {
-            let _ = ask(
-                &mut bench,
-                client(0x4000_0000 + random.below(1 << 29) as u32),
-                (C, 0),
-                SYN,
-            );
-        }
-        if live.is_empty() {
-            continue;
-        }
-        let at = random.below(live.len() as u64) as usize;
-        let (one, chosen) = live[at];
-        if !servers[&chosen].1 {
-            let refused = ask(&mut bench, one, (C.wrapping_add(1), S + 9), ACK);
-            assert_eq!(refused, Err("!server_down".to_owned()));
-            let emitted = bench.simulation.emitted();
-            let expected = tcp(service(one), one, (S + 9, 0), RST, &[]);
-            let [(output, bytes)] = emitted.as_slice() else {
-                panic!("{} packets", emitted.len())
-            };
-            assert_eq!(output, "clients");
-            assert!(is_sealed(bytes) && ends(bytes) == ends(&expected));
-            assert!(bytes.windows(4).any(|word| word == (S + 9).to_be_bytes()));
-            live.swap_remove(at);
-            reset += 1;
-            continue;
-        }
-        let numbers = (C.wrapping_add(1), S + 1);
-        let back = (S + 1, C.wrapping_add(1));
-        let (flags, ends) = match random.below(12) {
-            0 => (FIN | ACK, true),
-            1 => (RST, true),
-            _ => (ACK, false),
-        };
-        if random.below(20) == 0 {
-            // Outside the window, as all but one in 65536 of invented ones are.
-            let seq = random.next() as u32 & 0x7fff_ffff | 0x1000_0000;
-            let _ = ask(&mut bench, one, (seq, 1), RST);
-        }
-        assert_eq!(answer(&mut bench, chosen, one, back, ACK), "clients");
-        assert_eq!(ask(&mut bench, one, numbers, flags), Ok(chosen), "{one}");
-        checked += 2;
-        if ends {
-            if flags & FIN != 0 {
-                let fin = (S + 1, C.wrapping_add(2));
-                assert_eq!(answer(&mut bench, chosen, one, fin, FIN | ACK), "clients");
-            }
-            // What is late finds it as well.
-            assert_eq!(ask(&mut bench, one, numbers, ACK), Ok(chosen));
-            live.swap_remove(at);
-        }
-    }
-    for number in 0..8 {
-        let of_it = live.iter().filter(|(_, chosen)| *chosen == number).count();
-        assert_eq!(
-            bench.global("active", u32::from(number)),
-            of_it as u64,
-            "{number}"
-        );
-    }
-    assert!(
-        reset > u64::from(last) / 200,
-        "{reset} found their server down"
-    );
-    assert!(checked > u64::from(last) / 2, "{checked} packets");
-}
-
-/// What an operator does.
-fn change(bench: &mut Bench, random: &mut Random, servers: &mut BTreeMap<u8, (u8, bool)>) {
-    if random.below(3) == 0 {
-        bench.set("scheduler", 0, &[random.below(3) as u128]);
-        return;
-    }
-    let number = random.below(5) as u8;
-    let known = servers.get(&number).copied();
-    let (weight, is_up) = match known {
-        Some((_, true)) if random.below(3) == 0 => (0, false),
-        _ => (random.below(4) as u8, true),
+    let size = Size {
+        connections: 100_000,
+        live: 300,
     };
-    servers.insert(number, (weight, is_up));
-    set(bench, number, weight, is_up);
+    no_live_connection_moves(&size).assert_equal();
 }

@@ -4,11 +4,11 @@
 
 use std::net::SocketAddr;
 
-use super::balancer::{
+use super::bench::Bench;
+use super::clients::{
     C, CLIENTS, LEAST, MAGLEV, ROUND_ROBIN, S, answer, ask, balancer, client, open, server,
     service, set,
 };
-use super::bench::Bench;
 use super::packet::{ACK, RST, SYN, ends, udp};
 
 const SECOND: u64 = 1_000_000_000;
@@ -37,7 +37,7 @@ fn events(bench: &mut Bench) -> Vec<(String, u128)> {
 #[test]
 fn a_server_that_does_not_answer_is_out_and_comes_back() {
     for scheduler in [ROUND_ROBIN, MAGLEV, LEAST] {
-        let mut bench = balancer();
+        let mut bench = balancer(8192);
         bench.set("scheduler", 0, &[scheduler]);
         // What it has from before stays its.
         let (old, chosen) = (0..100)
@@ -79,7 +79,7 @@ fn a_server_that_does_not_answer_is_out_and_comes_back() {
 
 #[test]
 fn who_is_refused_finds_another_server() {
-    let mut bench = balancer();
+    let mut bench = balancer(8192);
     let mut refused = 0;
     for number in 0..60 {
         let one = client(number);
@@ -100,7 +100,7 @@ fn who_is_refused_finds_another_server() {
 
 #[test]
 fn nobody_takes_a_server_out_that_answers() {
-    let mut bench = balancer();
+    let mut bench = balancer(8192);
     // Repeated at once, before any answer can be there.
     for number in 0..300 {
         for _ in 0..3 {
@@ -167,7 +167,7 @@ fn take_out(bench: &mut Bench, dead: &[u8]) {
 #[test]
 fn syns_that_a_server_ignores_take_it_out_only_if_it_answers_nobody() {
     for scheduler in [ROUND_ROBIN, MAGLEV, LEAST] {
-        let mut bench = balancer();
+        let mut bench = balancer(8192);
         bench.set("scheduler", 0, &[scheduler]);
         for round in 0..20 {
             // Twelve ports whose SYNs have a wrong checksum, say, each sent twice.
@@ -207,7 +207,7 @@ fn syns_that_a_server_ignores_take_it_out_only_if_it_answers_nobody() {
 #[test]
 fn datagrams_leave_the_one_try_to_a_connection() {
     for scheduler in [ROUND_ROBIN, MAGLEV, LEAST] {
-        let mut bench = balancer();
+        let mut bench = balancer(8192);
         bench.set("scheduler", 0, &[scheduler]);
         take_out(&mut bench, &[1]);
         for round in 0..4 {
@@ -236,7 +236,7 @@ fn datagrams_leave_the_one_try_to_a_connection() {
 fn a_server_that_lives_is_found_however_few_slots_it_has() {
     for scheduler in [ROUND_ROBIN, MAGLEV, LEAST] {
         for dead in [&[0_u8][..], &[0, 1]] {
-            let mut bench = balancer();
+            let mut bench = balancer(8192);
             bench.set("scheduler", 0, &[scheduler]);
             for number in 0..3 {
                 let weight = match number {
@@ -258,7 +258,7 @@ fn a_server_that_lives_is_found_however_few_slots_it_has() {
 
 #[test]
 fn least_connections_are_of_32_servers() {
-    let mut bench = balancer();
+    let mut bench = balancer(8192);
     bench.set("scheduler", 0, &[LEAST]);
     for number in 0..32 {
         set(&mut bench, number, 1, true);

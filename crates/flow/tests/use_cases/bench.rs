@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A program of `programs/` at work, by the engine of the test that this folder stands in.
+//! A program of `programs/` at work, by the engine of whoever this folder is part of.
+
+#![allow(dead_code, reason = "each of these uses its part")]
 
 use std::sync::Arc;
 
@@ -41,7 +43,7 @@ impl Bench {
     }
 
     fn beside(program: Program, shared: &Arc<HeapMemory>) -> Self {
-        let compiled = crate::compiled(&program);
+        let compiled = super::compiled(&program);
         Self {
             simulation: Simulation::beside(program, compiled, shared).unwrap(),
             now_ns: 1_000_000_000,

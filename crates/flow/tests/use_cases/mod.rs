@@ -4,13 +4,18 @@
 //! Run by `crates/flow/tests/use_cases.rs` interpreted, and by the file of the same name in
 //! `crates/jit` as machine code.
 
+#[path = "../exactness/mod.rs"]
+mod exactness;
 #[path = "../random/mod.rs"]
 mod random;
+
+use crate::compiled;
 
 mod addresses;
 mod balancer;
 mod balancer_health;
 mod bench;
+mod clients;
 mod connections;
 mod meters;
 mod mirrors;
@@ -19,8 +24,8 @@ mod offload_connections;
 mod offload_ipv6;
 mod packet;
 mod paxos;
-mod policer;
 mod programs;
 mod services;
 mod small_balancer;
+mod terminals;
 mod tunnels;

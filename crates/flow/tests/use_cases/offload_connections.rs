@@ -5,9 +5,10 @@
 use std::net::SocketAddr;
 
 use super::bench::Bench;
-use super::offload::{CORE, EDGE, RADIO, Tunnel, answer, end_marker, teid};
-use super::offload_ipv6::{service4, service6, terminal4, terminal6};
 use super::packet::{ACK, SYN, ends, is_sealed, tcp, udp};
+use super::terminals::{
+    CORE, EDGE, RADIO, Tunnel, answer, end_marker, service4, service6, teid, terminal4, terminal6,
+};
 
 const SECOND: u64 = 1_100_000_000;
 

@@ -7,29 +7,13 @@ use std::net::{Ipv6Addr, SocketAddr};
 use catena_flow::program::header::{Header, Headers};
 
 use super::bench::Bench;
-use super::offload::{CORE, EDGE, RADIO, Tunnel, answer, end_marker, inner, offload, teid};
 use super::packet::{ends, icmp, is_sealed, udp};
+use super::terminals::{
+    CORE, EDGE, RADIO, Tunnel, answer, end_marker, inner, offload, service4, service6, teid,
+    terminal4, terminal6,
+};
 
-pub(crate) const SERVICE6: &str = "[2001:db8:ed6e::9]:5000";
 const RESPONDER6: &str = "2001:db8:5::1";
-
-/// An address of a terminal's prefix.
-pub(crate) fn terminal6(number: u8) -> SocketAddr {
-    let prefix = u16::from(number);
-    SocketAddr::from((Ipv6Addr::new(0x2001, 0xdb8, 0x45, prefix, 0, 0, 0, 7), 4000))
-}
-
-pub(crate) fn terminal4(number: u8) -> SocketAddr {
-    SocketAddr::from(([10, 45, 0, number], 4000))
-}
-
-pub(crate) fn service6() -> SocketAddr {
-    SERVICE6.parse().unwrap()
-}
-
-pub(crate) fn service4() -> SocketAddr {
-    SocketAddr::from(([203, 0, 113, 9], 5000))
-}
 
 #[test]
 fn a_probe_in_ipv6_learns_as_well() {

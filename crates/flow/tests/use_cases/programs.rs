@@ -3,14 +3,13 @@
 
 use catena_flow::efsm::{self, xl};
 use catena_flow::meter::{Window, WindowState};
-use catena_flow::program::frame::{Buffer, Frame};
 use catena_flow::program::header::Headers;
 use catena_flow::program::template::fill_checksums;
-use catena_flow::program::tunnel::{Tunnel, encap};
 
 use super::bench::Bench;
 use super::packet::{TCP, UDP, packet};
 use super::random::Random;
+use super::terminals::tunnelled;
 
 /// The state machine of four transitions against the window of the meters, packet by packet.
 #[test]
@@ -30,26 +29,6 @@ fn the_policer_is_the_sliding_window() {
         passed += u32::from(expected);
     }
     assert!((5_000..19_000).contains(&passed), "{passed}");
-}
-
-/// A packet in a tunnel between 10.9.0.`src` and 10.9.0.`dst`.
-pub(crate) fn tunnelled(inner: &[u8], (src, dst): (u8, u8), teid: u32, qfi: Option<u8>) -> Vec<u8> {
-    let mut frame = Buffer::new(inner);
-    let address = |last: u8| u128::from(u32::from_be_bytes([10, 9, 0, last]));
-    let tunnel = if qfi.is_some() {
-        Tunnel::GtpuDownlink
-    } else {
-        Tunnel::Gtpu
-    };
-    let values = [
-        address(src),
-        address(dst),
-        u128::from(teid),
-        u128::from(qfi.unwrap_or(0)),
-    ];
-    let count = tunnel.values().len();
-    encap(&mut frame, &Headers::parse(inner), tunnel, &values[..count]).unwrap();
-    frame.bytes().to_vec()
 }
 
 #[test]

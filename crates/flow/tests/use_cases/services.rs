@@ -8,8 +8,8 @@ use super::bench::Bench;
 use super::packet::{
     SYN, TCP, UDP, ends, is_sealed, packet, payload, quoted, tcp, udp, unreachable,
 };
-use super::programs::tunnelled;
 use super::random::Random;
+use super::terminals::tunnelled;
 
 const PUBLIC: [u8; 4] = [192, 0, 2, 1];
 

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use catena_flow::program::header::{Header, Headers};
 use catena_flow::program::template::fill_checksums;
 
-use super::balancer::{self, C, S, answer, ask};
 use super::bench::Bench;
+use super::clients::{self, C, S, answer, ask};
 use super::packet::{ACK, FIN, RST, SYN, TCP, UDP, packet};
 
 #[test]
@@ -96,7 +96,7 @@ fn small_balancer(flows: u32) -> Bench {
 
 /// A client of IPv4.
 fn ipv4_client(number: u32) -> SocketAddr {
-    balancer::client(number * 3 + 1)
+    clients::client(number * 3 + 1)
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn connections_of_the_small_balancer_end_as_they_should() {
     let ack = (C.wrapping_add(1), S + 1);
     let mut bench = small_balancer(1000);
     let one = ipv4_client(1);
-    let chosen = balancer::open(&mut bench, one).unwrap();
+    let chosen = clients::open(&mut bench, one).unwrap();
     // A reset and a SYN that anybody could have sent, and a FIN of a client that still listens.
     for flags in [RST, SYN, FIN | ACK] {
         assert_eq!(ask(&mut bench, one, ack, flags), Ok(chosen));
@@ -121,7 +121,7 @@ fn connections_of_the_small_balancer_end_as_they_should() {
     assert_eq!(bench.flows(0), 0);
     // The server ends first, or resets.
     for flags in [FIN | ACK, RST] {
-        let chosen = balancer::open(&mut bench, one).unwrap();
+        let chosen = clients::open(&mut bench, one).unwrap();
         assert_eq!(
             answer(&mut bench, chosen, one, (S + 1, C), flags),
             "clients"
@@ -136,7 +136,7 @@ fn connections_of_the_small_balancer_end_as_they_should() {
 fn a_flood_of_invented_clients_takes_no_connection_of_the_small_balancer() {
     let mut bench = small_balancer(64);
     let whole: Vec<u8> = (0..32)
-        .map(|number| balancer::open(&mut bench, ipv4_client(number)).unwrap())
+        .map(|number| clients::open(&mut bench, ipv4_client(number)).unwrap())
         .collect();
     for number in 1000..5000 {
         bench.now_ns += 1000;
@@ -154,7 +154,7 @@ fn a_flood_of_invented_clients_takes_no_connection_of_the_small_balancer() {
         assert_eq!(found, Ok(*chosen), "{number}");
     }
     let through =
-        (100..132).filter(|number| balancer::open(&mut bench, ipv4_client(*number)).is_ok());
+        (100..132).filter(|number| clients::open(&mut bench, ipv4_client(*number)).is_ok());
     assert!(through.count() > 16);
 }
 

@@ -103,3 +103,54 @@ fn section_4_each_block_is_logged_once_when_it_begins_and_when_it_ends() {
     assert_eq!(bench.counter("events_lost"), 2);
     nothing_is_left(&mut bench);
 }
+
+/// A flood of refusals makes one note a second for each limit, which says how many there were, and
+/// leaves room for blocks.
+#[test]
+fn what_is_refused_for_a_limit_is_logged_once_a_second_with_their_number() {
+    let mut bench = bench(json!({"log": 8, "sessions_per_subscriber": 1, "subscribers": 2}));
+    out(&mut bench, &Frame::udp(("10.0.0.1", 1), WORLD));
+    out(&mut bench, &Frame::udp(("10.0.0.2", 1), WORLD));
+    let refusals = |bench: &mut NfBench| {
+        let answer = bench.control(&json!({"events": 100})).unwrap();
+        let all = answer["events"].as_array().unwrap().clone();
+        let refused = all.into_iter().filter(|event| event["event"] == "refused");
+        let row = |event: Value| {
+            assert!(event["ports"].is_null() && event["outside"].is_null());
+            let reason = event["reason"].as_str().unwrap().to_owned();
+            (reason, event["inside"].clone(), event["count"].clone())
+        };
+        refused.map(row).collect::<Vec<_>>()
+    };
+    let flood = |bench: &mut NfBench| {
+        for port in 2..=100 {
+            let more = Frame::udp(("10.0.0.1", port), WORLD);
+            dropped(bench, 0, &more, Why::SubscriberSessions);
+            let third = Frame::udp(("10.0.0.3", port), WORLD);
+            dropped(bench, 0, &third, Why::SubscribersFull);
+        }
+    };
+    flood(&mut bench);
+    let of =
+        |reason: &str, inside: &str, count: u64| (reason.to_owned(), json!(inside), json!(count));
+    let both = |count| {
+        [
+            of("subscriber_sessions", "10.0.0.1", count),
+            of("subscribers_full", "10.0.0.3", count),
+        ]
+    };
+    assert_eq!(refusals(&mut bench), both(1));
+    flood(&mut bench);
+    assert_eq!(refusals(&mut bench), [], "within the second");
+    bench.now = Nanos(bench.now.0 + S);
+    flood(&mut bench);
+    // 98 of the first flood, 99 of the second, and the first of this one.
+    assert_eq!(refusals(&mut bench), both(198));
+    for _ in 0..10 {
+        bench.now = Nanos(bench.now.0 + S);
+        flood(&mut bench);
+    }
+    assert_eq!(refusals(&mut bench).len(), 4, "half of the log");
+    assert_eq!(bench.counter("events_lost"), 16);
+    nothing_is_left(&mut bench);
+}
