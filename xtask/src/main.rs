@@ -1,6 +1,7 @@
 //! Repository chores: `cargo xtask bench NAME` measures Catena beside its peers;
 //! `cargo xtask image` builds the image of workers in containers; `cargo xtask package` makes what
-//! machines install that do not build Catena.
+//! machines install that do not build Catena; `cargo xtask exactness` compares the stateful
+//! programs with models at full size.
 //!
 //! This binary ships with the repository, not with Catena; nothing depends on it.
 //!
@@ -9,6 +10,7 @@
 mod bench;
 mod book;
 mod breaks;
+mod exactness;
 mod fuzz;
 mod image;
 mod package;
@@ -30,6 +32,8 @@ struct Arguments {
 enum Command {
     /// Measure Catena and its peers in turn, in one command
     Bench(bench::Arguments),
+    /// Compare the stateful programs with independent models, at the sizes of what they claim
+    Exactness(exactness::Arguments),
     /// Build the image of workers in containers
     Image(image::Arguments),
     /// Make a static binary, a Debian package, or an image with the whole command
@@ -51,11 +55,15 @@ enum Command {
     /// Send datagrams for a benchmark
     #[command(name = bench::flow::nftables::SENDER, hide = true)]
     FlowSender(bench::flow::nftables::SenderArguments),
+    /// Send segments of many connections for a benchmark
+    #[command(name = bench::flow::dnat::SENDER, hide = true)]
+    FlowConnections(bench::flow::dnat::SenderArguments),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
         Command::Package(arguments) => package::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
@@ -65,6 +73,7 @@ fn main() -> ExitCode {
         Command::Guard(arguments) => bench::child::guard(&arguments),
         Command::Sweep(arguments) => bench::work_dir::sweep(&arguments),
         Command::FlowSender(arguments) => bench::flow::nftables::send(&arguments),
+        Command::FlowConnections(arguments) => bench::flow::dnat::send(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

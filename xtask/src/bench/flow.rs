@@ -7,6 +7,7 @@
 //! SPDX-License-Identifier: Apache-2.0
 
 mod bare;
+pub(crate) mod dnat;
 pub(crate) mod nftables;
 pub(super) mod programs;
 mod rte_hash;

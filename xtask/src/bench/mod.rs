@@ -22,7 +22,7 @@ mod hop;
 mod huge_pages;
 mod install;
 mod link;
-mod machine;
+pub(crate) mod machine;
 mod own;
 mod page;
 mod pcs;
@@ -219,7 +219,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 let measured = flow::programs::run(rounds, extent, work_dir.path());
                 ("flow-programs", measured)
             }
-            Name::Upf => ("upf", upf::run(rounds, extent)),
+            Name::Upf => {
+                let own = match &arguments.catena {
+                    Some(binary) => own::Own::given(binary, Rc::clone(&work_dir)),
+                    None => own::Own::build(root, Rc::clone(&work_dir)),
+                };
+                ("upf", upf::run(rounds, extent, &own))
+            }
             Name::WakeUp => ("wake-up", wake_up::run(rounds, extent)),
             _ => ("pcs", pcs::run(rounds, extent, work_dir.path())),
         };
@@ -316,7 +322,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         results: session.rows,
         notes,
     };
-    publish(arguments, report, &figures)
+    let verdict = match arguments.name {
+        Name::Truth => truth::verdict(&report.results, extent),
+        _ => Ok(()),
+    };
+    publish(arguments, report, &figures)?;
+    Ok(verdict?)
 }
 
 /// Prints a report, and writes it to the file asked for.

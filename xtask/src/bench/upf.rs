@@ -2,11 +2,13 @@
 //!
 //! One thread, the UPF without ports and links: frames in buffers of a pool, each made outside the
 //! time that counts. Beside it a bare loop that does what cannot be left out. A figure of packets
-//! is the fastest of 8 slices of a round, and the median over rounds.
+//! is the fastest of 8 slices of a round, and the median over rounds. A hop is through a chain with
+//! ports, links and workers, by the binary (`hop`).
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
 mod floor;
+mod hop;
 mod operations;
 mod paging;
 mod scale;
@@ -18,8 +20,10 @@ use std::time::Duration;
 use catena_shm::tsc;
 
 use super::extent::Extent;
+use super::own::Own;
 use super::report::{Row, Target};
 use super::series::Series;
+use super::truth::binary::Binary;
 use floor::Floor;
 use operations::Operation;
 use smf::{Request, Rules, Smf};
@@ -41,6 +45,8 @@ const PAGED: u32 = 100_000;
 const SESSIONS: u32 = 100_000;
 /// 24 GiB for 16.64 M sessions.
 const SESSION_BYTES_MAX: f64 = 1_549.0;
+/// Most of the tail of a hop at half load, in us.
+const HOP_US_MAX: f64 = 50.0;
 const CALIBRATION: Duration = Duration::from_millis(50);
 
 /// One kind of packets through one UPF.
@@ -109,6 +115,50 @@ struct Beside {
     flush_ns: Series,
     unreported: Series,
     unflushed: Series,
+}
+
+/// What is measured of hops through a chain, by pattern.
+#[derive(Default)]
+struct Hops {
+    rates: [Series; Pattern::BOTH.len()],
+    medians: [Series; Pattern::BOTH.len()],
+    tails: [Series; Pattern::BOTH.len()],
+    lost: [Series; Pattern::BOTH.len()],
+}
+
+fn measure_hops(into: &mut Hops, own: &Own, extent: Extent) {
+    let binary = own.binary().map_err(|error| error.to_string());
+    let binary = binary.map(|path| Binary::new(path, own.work_dir().path().to_owned()));
+    for (at, pattern) in Pattern::BOTH.into_iter().enumerate() {
+        let found = binary.as_ref().map_err(Clone::clone);
+        let found = found.and_then(|binary| hop::measure(binary, pattern, extent));
+        let of = |value: fn(&hop::Hop) -> f64| found.as_ref().map(value);
+        into.rates[at].push(of(|hop| hop.rate));
+        into.medians[at].push(of(|hop| hop.latency_us[0]));
+        into.tails[at].push(of(|hop| hop.latency_us[1]));
+        into.lost[at].push(of(|hop| hop.lost));
+    }
+}
+
+fn hop_rows(hops: &Hops, extent: Extent) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let sessions = hop::sessions(extent);
+    for (at, pattern) in Pattern::BOTH.into_iter().enumerate() {
+        let mut row = |what: &str, unit, series: &[Series; Pattern::BOTH.len()], target| {
+            let metric = format!(
+                "hop, uplink, {sessions} sessions, {}: {what}",
+                pattern.name()
+            );
+            rows.push(Row::new(metric, unit, &series[at], None, target));
+        };
+        row("rate that the chain takes", "M/s", &hops.rates, None);
+        row("latency at half of it, median", "us", &hops.medians, None);
+        let target = Some(Target::AtMost(HOP_US_MAX));
+        row("latency at half of it, p99.9", "us", &hops.tails, target);
+        let none = Some(Target::AtMost(0.0));
+        row("packets lost at half of it", "packets", &hops.lost, none);
+    }
+    rows
 }
 
 /// Results by case: the UPF's, the floor's, and the UPF's without looking ahead.
@@ -350,16 +400,19 @@ fn other_rows(beside: &Beside) -> Vec<Row> {
 }
 
 /// Measures; gives rows and notes.
-pub(super) fn run(rounds: u32, extent: Extent) -> (Vec<Row>, Vec<String>) {
+pub(super) fn run(rounds: u32, extent: Extent, own: &Own) -> (Vec<Row>, Vec<String>) {
     let time = extent.slice(80, 200);
     let ns_per_tick = tsc::ns_per_tick(CALIBRATION);
     let (mut packets, mut beside) = (Packets::new(), Beside::default());
+    let mut hops = Hops::default();
     for round in 0..rounds {
         let progress = |what| eprintln!("round {}/{rounds}: {what}", round + 1);
         progress("packets");
         measure_packets(&mut packets, extent, time);
         progress("operations");
         measure_operations(&mut beside, 4 * time);
+        progress("hops");
+        measure_hops(&mut hops, own, extent);
         if extent == Extent::Brief {
             continue;
         }
@@ -369,13 +422,17 @@ pub(super) fn run(rounds: u32, extent: Extent) -> (Vec<Row>, Vec<String>) {
         measure_scale(&mut beside, extent, time);
     }
     let mut notes = vec![
-        "one thread, bursts of 64, frames in memory; no ports and no links".to_owned(),
+        "packets and operations: one thread, bursts of 64, frames in memory; no ports and no links"
+            .to_owned(),
         "bytes are of the user's packet; Ethernet, and a tunnel where there is one, come on top"
             .to_owned(),
         "operations: messages as frames through the data path, a packet of a session behind each; \
          their rate leaves packets out, their latency has them in"
             .to_owned(),
         "paging: on the engine's bench, which copies each packet in and out".to_owned(),
+        "hops: frames of 128 B in a chain whose ports have one core and whose UPF has another; \
+         from when a packet was due, the tester's lateness in it"
+            .to_owned(),
         "cycles are of the time stamp counter".to_owned(),
         "eUPF's XDP program is not measured beside: it is built by the toolchain of another \
          project"
@@ -388,5 +445,6 @@ pub(super) fn run(rounds: u32, extent: Extent) -> (Vec<Row>, Vec<String>) {
     }
     let mut rows = packet_rows(&packets, ns_per_tick);
     rows.extend(other_rows(&beside));
+    rows.extend(hop_rows(&hops, extent));
     (rows, notes)
 }

@@ -1,5 +1,5 @@
 //! `bench flow-programs`: packets through stateful programs, as machine code and interpreted,
-//! beside bare lookups and a rule of the kernel's.
+//! beside bare lookups and rules of the kernel's.
 //!
 //! All sides take turns, window by window, over the same flows. A figure is the median of a
 //! round's undisturbed windows, and the median over rounds.
@@ -17,11 +17,11 @@ use super::super::quiet::Quiet;
 use super::super::report::{Row, Target};
 use super::super::series::Series;
 use super::bare::Bare;
-use super::nftables;
 use super::samples::Sample;
 use super::traffic::{Engine, Traffic, WINDOW, Work};
 use super::windows::Windows;
 use super::words;
+use super::{dnat, nftables};
 
 /// Numbers of flows, and the programs that are measured with them.
 const SIZES: [(u32, &[Sample]); 4] = [
@@ -66,6 +66,8 @@ struct Subject {
     sample: Sample,
     flows: u32,
     measured: [Measured; CASES.len()],
+    /// Nanoseconds of a packet of the kernel's, where it has a program like this one.
+    kernel: Option<Series>,
     is_huge: bool,
 }
 
@@ -110,7 +112,12 @@ fn round(
 }
 
 /// All rounds of a program with so many flows; they are made once.
-fn measure(subject: &mut Subject, rounds: u32, quiet: &mut Quiet, how: (f64, u32)) {
+fn measure(
+    subject: &mut Subject,
+    (rounds, work_dir): (u32, &Path),
+    quiet: &mut Quiet,
+    how: (f64, u32),
+) {
     let (sample, flows) = (subject.sample, subject.flows);
     let both = Traffic::new(sample, flows)
         .and_then(|traffic| Bare::new(sample, flows).map(|floor| (traffic, floor)));
@@ -124,11 +131,21 @@ fn measure(subject: &mut Subject, rounds: u32, quiet: &mut Quiet, how: (f64, u32
     };
     subject.is_huge = traffic.is_huge;
     eprintln!("{}, {} flows", sample.name(), words(flows));
-    for ((work, bytes, _), measured) in CASES.into_iter().zip(&mut subject.measured) {
+    let has_peer = sample == Sample::Balancer && flows <= dnat::FLOWS_MAX;
+    let mut kernel = has_peer.then(|| dnat::Peer::start(flows, work_dir));
+    for (case, measured) in subject.measured.iter_mut().enumerate() {
+        let (work, bytes, _) = CASES[case];
         let rounds = if has(sample, work) { rounds } else { 0 };
         for _ in 0..rounds {
             let what = (work, bytes);
             round(&mut traffic, &mut floor, what, (measured, quiet), how);
+            if case == HITS {
+                kernel.iter_mut().for_each(dnat::Peer::round);
+            }
+        }
+        // What follows need not share the machine's memory with the kernel's connections.
+        if case == HITS {
+            subject.kernel = kernel.take().map(dnat::Peer::finish);
         }
     }
 }
@@ -164,6 +181,13 @@ fn rows_of(subject: &Subject, ns_per_tick: f64) -> Vec<Row> {
         let peer = Some(("bare lookups", &measured.floor));
         let metric = format!("{metric}: of a packet");
         rows.push(Row::new(metric, "cycles", &measured.compiled, peer, None));
+        if let Some(kernel) = subject.kernel.as_ref().filter(|_| case == HITS) {
+            let name = subject.name(case);
+            let metric = format!("{name}: of a packet, beside a rule of the kernel's");
+            let own = measured.compiled.scaled(ns_per_tick);
+            let peer = Some(("nftables' DNAT alone", kernel));
+            rows.push(Row::new(metric, "ns", &own, peer, None));
+        }
         if case == ATTACK {
             let hits = rate(&subject.measured[HITS].compiled);
             let metric = format!("{}: beside hits", subject.name(case));
@@ -239,9 +263,7 @@ fn notes(subjects: &[Subject], ns_per_tick: f64) -> Vec<String> {
          flow of each, in the place of an old one",
         "full, random keys: each packet asks for an entry, under the program's own policy",
         "cycles are of the time stamp counter; new flows replace the oldest of their bucket",
-        "not beside the kernel: balancer and offload. IPVS needs a kernel with CONFIG_IP_VS, \
-         address translation of nftables keeps few flows at once in a namespace \
-         (nf_conntrack_max is the host's), and no rule of the kernel opens and closes tunnels",
+        "not beside the kernel: the offload, since no rule of its opens and closes tunnels",
     ]
     .map(str::to_owned)
     .into();
@@ -286,9 +308,11 @@ pub(in super::super) fn run(
                 sample: *sample,
                 flows,
                 measured: Default::default(),
+                kernel: None,
                 is_huge: false,
             };
-            measure(&mut subject, rounds, &mut quiet, (ns_per_tick, windows));
+            let how = (ns_per_tick, windows);
+            measure(&mut subject, (rounds, work_dir), &mut quiet, how);
             subjects.push(subject);
         }
     }
@@ -311,5 +335,7 @@ pub(in super::super) fn run(
     let mut notes = notes(&subjects, ns_per_tick);
     notes.extend(quiet.notes());
     notes.extend(nftables::NOTES.map(str::to_owned));
+    notes.extend(dnat::NOTES.map(str::to_owned));
+    notes.push(dnat::ipvs_note());
     (rows, notes)
 }

@@ -290,10 +290,14 @@ impl Traffic {
                 input: *input,
             };
             for element in 0..self.elements {
-                for (index, packet) in packets.iter_mut().enumerate() {
-                    running.make_key(element, index, packet, arrival);
+                // As the NF: headers are found in front of the first one, and those without flows
+                // have no keys.
+                if element == 0 || running.flows(element).is_some() {
+                    for (index, packet) in packets.iter_mut().enumerate() {
+                        running.make_key(element, index, packet, arrival);
+                    }
+                    running.look_up(element, packets.len(), self.now_ns);
                 }
-                running.look_up(element, packets.len(), self.now_ns);
                 for (index, packet) in packets.iter_mut().enumerate() {
                     running.step(element, index, packet, arrival);
                 }
