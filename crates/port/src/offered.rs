@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use catena_engine::units::Rate;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A rate, or as fast as there is room.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -29,6 +29,15 @@ impl<'de> Deserialize<'de> for Offered {
             rate => Rate::parse(rate)
                 .map(Self::Rate)
                 .map_err(|error| serde::de::Error::custom(format!("{error}, or max"))),
+        }
+    }
+}
+
+impl Serialize for Offered {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Max => serializer.serialize_str("max"),
+            Self::Rate(rate) => rate.serialize(serializer),
         }
     }
 }

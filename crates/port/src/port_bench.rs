@@ -101,7 +101,7 @@ impl PortBench {
         Self::with_pools(port, pools(buffers))
     }
 
-    fn with_pools(port: Box<dyn Port>, pools: Pools) -> Self {
+    pub(crate) fn with_pools(port: Box<dyn Port>, pools: Pools) -> Self {
         Self {
             port,
             other: None,
@@ -293,6 +293,16 @@ impl PortBench {
     /// The port.
     pub fn port(&mut self) -> &mut dyn Port {
         self.port.as_mut()
+    }
+
+    /// For how many microseconds the port's socket is polled by its calls, and whether that is
+    /// preferred to interrupts: what the kernel says.
+    ///
+    /// # Panics
+    /// The port has no socket, or it has no such options.
+    pub fn busy_poll(&self) -> (i32, bool) {
+        let socket = self.port.poll_fd().expect("a socket");
+        crate::xdp::busy_poll(socket).expect("options of a socket")
     }
 
     /// Packets that the port keeps, has sent of those it kept, and has failed to send of them.

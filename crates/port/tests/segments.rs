@@ -5,6 +5,7 @@ mod netns;
 
 use std::path::Path;
 
+use catena_engine::nf::DropReason;
 use catena_engine::port::{Opening, PortKind};
 use catena_port::packet_socket::{self, Checksum, Options, PacketSocket, VNET_HEADER_LEN};
 use catena_port::port_bench::PortBench;
@@ -196,6 +197,36 @@ fn a_tap_carries_too() {
         }
         assert_eq!(bench.counter("carried"), 2);
         assert_eq!((bench.counter("rejected"), bench.drops_total()), (0, 0));
+        // They stay where they were read: more of 1,000 bytes than there are large buffers do not.
+        let (header, packet) = large(false, false);
+        let short = |len: u16| {
+            let mut packet = packet[..usize::from(len)].to_vec();
+            packet[16..18].copy_from_slice(&(len - 14).to_be_bytes());
+            packet
+        };
+        let many = vec![short(1000); 20];
+        let mut sender = host("t0");
+        let frames = many.iter().map(|frame| ([0; VNET_HEADER_LEN], &frame[..]));
+        assert_eq!(sender.send_open(frames).unwrap().taken, 20);
+        let received = receive(&mut bench, 20);
+        assert!(received == many && bench.drops_total() == 0);
+        // Without a large buffer a large one is lost, and others pass.
+        bench.exhaust(PAYLOAD);
+        let (large, small) = ((header, &packet[..]), ([0; VNET_HEADER_LEN], &many[0][..]));
+        assert_eq!(sender.send_open([large, small]).unwrap().taken, 2);
+        assert_eq!(receive(&mut bench, 1), many[..1]);
+        assert_eq!(
+            (bench.drops(DropReason::NoBuffer), bench.drops_total()),
+            (1, 1)
+        );
+        // With one there is room for it, behind a small one that does not keep it.
+        bench.relieve(1);
+        assert_eq!(sender.send_open([small, large]).unwrap().taken, 2);
+        let both = receive(&mut bench, 2);
+        assert_eq!((both[0].len(), both[1].len()), (1000, packet.len()));
+        assert_eq!(bench.drops_total(), 1);
+        bench.relieve(usize::MAX);
+        assert_eq!(bench.buffers_in_use(), 0);
     });
 }
 

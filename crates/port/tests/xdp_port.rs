@@ -1,6 +1,10 @@
 //! The `xdp` port on veth pairs, against the running kernel, in both modes.
 
+#[path = "xdp_port/busy_poll.rs"]
+mod busy_poll;
 mod netns;
+#[path = "xdp_port/steering.rs"]
+mod steering;
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -15,7 +19,7 @@ use catena_port::port_bench::PortBench;
 use catena_port::{packet_socket, xdp};
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
-use netns::{Deadline, frame, has, isolated, run, veth, without_capabilities};
+use netns::{Deadline, frame, isolated, run, veth, without_capabilities};
 use serde_json::{Value, json};
 
 const MODES: [&str; 2] = ["native", "generic"];
@@ -223,49 +227,6 @@ fn packets_lie_on_huge_pages() {
         assert_eq!((a.counter("refused"), a.counter("copied_packets")), (0, 0));
         a.close().unwrap();
         assert_eq!(a.buffers_in_use(), 0);
-    });
-}
-
-/// With a filter, packets that it does not name reach the host as before.
-#[test]
-fn what_is_not_steered_stays_with_the_host() {
-    let test = "what_is_not_steered_stays_with_the_host";
-    if !has(test, &["ping"]) {
-        return;
-    }
-    isolated(test, || {
-        veth("a", "b");
-        let peer = netns::Host::new();
-        peer.adopt("b", "198.18.0.2/24");
-        run("ip address add 198.18.0.1/24 dev a");
-        let steer = json!({ "udp_ports": [2152], "ether_types": [0x88b5] });
-        for mode in MODES {
-            let config = json!({ "interface": "a", "mode": mode, "steer": steer });
-            let Some(mut a) = open(test, &config) else {
-                return;
-            };
-            a.reap();
-            peer.run("ping -c 3 -i 0.2 -W 5 198.18.0.1");
-            assert!(
-                a.rx(32).packets.is_empty(),
-                "{mode}: the host's packets were taken"
-            );
-            let sender = peer.spawn(|| {
-                let socket = std::net::UdpSocket::bind(("198.18.0.2", 0)).unwrap();
-                for port in [2151, 2152, 2152, 2153] {
-                    socket
-                        .send_to(b"to a tunnel", ("198.18.0.1", port))
-                        .unwrap();
-                }
-            });
-            sender.join().unwrap();
-            let taken = receive(&mut a, 2);
-            for packet in &taken {
-                assert_eq!(packet[36..38], 2152_u16.to_be_bytes(), "{mode}");
-            }
-            assert!(a.rx(32).packets.is_empty(), "{mode}");
-            a.close().unwrap();
-        }
     });
 }
 

@@ -6,7 +6,7 @@ use catena_engine::config::{ConfigError, ConfigErrors};
 use catena_engine::port::{Opening, PortRole};
 use catena_engine::units::Span;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::flows::{self, Flow};
 use super::sys::Rule;
@@ -25,7 +25,7 @@ const IDLE_LIMIT_NS: u64 = 10_000_000;
 const MTU: u32 = 1500;
 
 /// Where packets lie while DPDK has them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Memory {
     /// In the chain's pool where the driver can, else in DPDK's own.

@@ -34,6 +34,18 @@ pub enum DpdkError {
         /// What the linker, or the check of its version, says.
         why: String,
     },
+    /// What the plug-in is linked to is older than what its source is for.
+    #[error(
+        "the DPDK plug-in {} has {found}, and DPDK 22.11 or newer is needed: install a newer one, \
+         and build the plug-in anew with `catena port dpdk build`",
+        file.display()
+    )]
+    TooOld {
+        /// Its file.
+        file: PathBuf,
+        /// DPDK's name and version.
+        found: String,
+    },
     /// A plug-in that somebody else could have written.
     #[error("the DPDK plug-in {} is not loaded: {why}", file.display())]
     Untrusted {

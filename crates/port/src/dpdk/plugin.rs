@@ -111,6 +111,10 @@ pub(super) fn load(named: Option<&Path>) -> Result<(Library, PathBuf), DpdkError
     };
     let file = trusted(&file)?;
     match Library::load(&file) {
+        Ok(library) if is_too_old(&library.version()) => Err(DpdkError::TooOld {
+            found: library.version(),
+            file,
+        }),
         Ok(library) => Ok((library, file)),
         Err(Unloaded::Unusable(why)) => Err(DpdkError::Plugin { file, why }),
         Err(Unloaded::Other(loaded)) => Err(DpdkError::OtherPlugin { file, loaded }),
@@ -180,7 +184,7 @@ pub enum BuildError {
 /// What is missing, or what went wrong; `output` is as it was then.
 pub fn build(output: &Path) -> Result<String, BuildError> {
     let version = pkg_config("--modversion")?;
-    if version_of(&version).is_none_or(|found| found < VERSION_MIN) {
+    if is_too_old(&version) {
         return Err(BuildError::TooOld { found: version });
     }
     let flags = pkg_config("--cflags")?;
@@ -264,8 +268,15 @@ fn pkg_config(what: &str) -> Result<String, BuildError> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// Whether that is a version that the source is not for, also one that cannot be read.
+fn is_too_old(version: &str) -> bool {
+    version_of(version).is_none_or(|found| found < VERSION_MIN)
+}
+
+/// Year and month of `22.11.11`, or of what DPDK calls itself, `DPDK 22.11.11`.
 fn version_of(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.split('.').map(str::parse);
+    let numbers = text.rsplit(' ').next()?;
+    let mut numbers = numbers.split('.').map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
@@ -289,6 +300,9 @@ mod tests {
         assert!(version_of("22.11.11") >= Some(VERSION_MIN));
         assert!(version_of("23.3.0") > Some(VERSION_MIN));
         assert!(version_of("21.11.2") < Some(VERSION_MIN));
+        assert_eq!(version_of("DPDK 22.11.11"), Some((22, 11)));
+        assert!(is_too_old("DPDK 20.11.3") && is_too_old("DPDK") && is_too_old(""));
+        assert!(!is_too_old("DPDK 24.03.0-rc2"));
         assert_eq!(version_of("new"), None);
     }
 

@@ -2,7 +2,7 @@
 
 use catena_engine::config::{ConfigError, ConfigErrors, Mac};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::offered::Offered;
 
@@ -63,7 +63,7 @@ fn src_mac() -> Mac {
 }
 
 /// One length or several.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "write a number of bytes, or a list of them")]
 pub(super) enum Sizes {
     One(usize),
@@ -86,7 +86,7 @@ impl Sizes {
 }
 
 /// What carries UDP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(super) enum IpVersion {
     #[default]
     #[serde(rename = "udp")]
@@ -105,7 +105,7 @@ impl IpVersion {
 }
 
 /// What fills a payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Filling {
     /// Bytes 0, 1, 2 and so on.

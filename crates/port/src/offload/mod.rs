@@ -12,10 +12,10 @@ pub(crate) mod pending;
 pub(crate) mod vnet;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// What becomes of packets that their sender left to a network card to finish.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Segments {
     /// They are cut apart and their checksums completed before the chain gets them.

@@ -6,7 +6,7 @@ use catena_engine::config::{ConfigError, ConfigErrors};
 use catena_engine::port::PortRole;
 use catena_engine::units::{ByteSize, Span};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::options::{Delivery, Fanout, FanoutMode, Options, OptionsError};
 use crate::offload::{QUEUES_MAX, Segments};
@@ -57,7 +57,7 @@ fn yes() -> bool {
 }
 
 /// In which pieces frames are handed over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum DeliveryConfig {
     /// Many at once, when a block is full or its time is over: for throughput.
@@ -83,7 +83,7 @@ struct FanoutConfig {
 }
 
 /// Which member of a group gets a frame.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum FanoutModeConfig {
     /// By a hash of addresses and ports: a flow stays with one member.

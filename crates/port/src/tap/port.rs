@@ -1,7 +1,8 @@
 //! `tap`: the port over a TAP interface.
 //!
 //! A frame is read into memory of the port's own and copied into the smallest buffer that holds it,
-//! since its length is not known before. While the interface is down nothing is received and what
+//! since its length is not known before; a port that carries segments reads into a large buffer,
+//! and what needs one stays there. While the interface is down nothing is received and what
 //! is sent fails; both work again when it comes up. Once it is deleted the port is down until one
 //! of that name is there again: who deletes an interface means it, so it is not made anew.
 
@@ -10,7 +11,7 @@ use std::os::fd::BorrowedFd;
 use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::nf::{DropReason, Nanos};
 use catena_engine::own_counters::CounterSink;
-use catena_engine::packet::Offload;
+use catena_engine::packet::{Offload, Packet};
 use catena_engine::port::{
     Buffers, CapabilitySet, Port, PortError, PortKind, PortNeeds, PortRole, RxBurst, RxState,
     TxBurst,
@@ -137,7 +138,7 @@ pub const KIND: PortKind = PortKind {
             tap: Some(tap),
             config,
             options,
-            frame: vec![0; vnet::LEN + FRAME_LEN_MAX],
+            frame: vec![0; FRAME_LEN_MAX],
             carries,
             carried: 0,
             rejected: 0,
@@ -182,7 +183,7 @@ struct TapPort {
     name: String,
     config: Config,
     options: Options,
-    /// Room for a header, if packets are carried, and a frame.
+    /// Room for a frame.
     frame: Vec<u8>,
     /// Whether what the host leaves to a card goes through the chain as it is.
     carries: bool,
@@ -231,44 +232,48 @@ impl TapPort {
         Ok(false)
     }
 
-    /// Receives a frame that stands behind its header.
-    fn receive_open(&mut self, burst: &mut RxBurst<'_>, len: usize) {
-        let Some((header, frame)) = self.frame[..len].split_first_chunk_mut::<{ vnet::LEN }>()
-        else {
-            return burst.drop_packet(DropReason::Malformed);
+    /// Receives a frame as it would be on a wire; false if there is none.
+    fn receive_whole(&mut self, burst: &mut RxBurst<'_>) -> std::io::Result<bool> {
+        let Some(tap) = &self.tap else {
+            return Ok(false);
         };
-        let left = Said::parse(header).left(frame);
-        let is_small = frame.len() < CARRIED_LEN_MIN;
-        let offload = match left {
-            Left::Checksum if is_small && complete(frame) => Offload::NONE,
-            Left::ChecksumAt(start, offset) if complete_checksum(frame, start, offset).is_ok() => {
-                Offload::NONE
-            }
-            left => match left.carried() {
-                Some(offload) => offload,
-                None => return burst.drop_packet(DropReason::Malformed),
-            },
-        };
-        let packet = if offload.is_none() {
-            burst.alloc(frame.len()).ok()
-        } else {
-            // A buffer to itself: of what shares one nothing is left open.
-            let packet = burst.try_alloc(frame.len());
-            if packet.is_none() {
-                burst.drop_packet(DropReason::NoBuffer);
-            }
-            packet
-        };
-        let Some(mut packet) = packet else {
-            return;
-        };
-        packet.bytes_mut().copy_from_slice(frame);
-        if packet.set_offload(offload).is_err() {
-            burst.discard(packet);
-            return burst.drop_packet(DropReason::TooLarge);
+        let len = tap.recv(&mut self.frame)?;
+        if let Some(len) = len {
+            burst.push_copy(&self.frame[..len]);
         }
-        self.carried += u64::from(!offload.is_none());
-        burst.push(packet);
+        Ok(len.is_some())
+    }
+
+    /// Receives a frame with a header in front of it; false if there is none. It is read into a
+    /// large buffer and stays there, unless it fits a smaller one; where there is no large buffer,
+    /// it is read into memory of the port's own.
+    fn receive_open(&mut self, burst: &mut RxBurst<'_>) -> std::io::Result<bool> {
+        let Some(tap) = &self.tap else {
+            return Ok(false);
+        };
+        let mut header = [0; vnet::LEN];
+        let Some(mut large) = burst.try_alloc(FRAME_LEN_MAX) else {
+            let Some(len) = tap.recv_with_header(&mut header, &mut self.frame)? else {
+                return Ok(false);
+            };
+            let left = left_open(&header, &mut self.frame[..len]);
+            self.carried += u64::from(push_copy(burst, &self.frame[..len], left));
+            return Ok(true);
+        };
+        let read = tap.recv_with_header(&mut header, large.bytes_mut());
+        let Ok(Some(len)) = read else {
+            burst.discard(large);
+            return read.map(|_| false);
+        };
+        let left = left_open(&header, &mut large.bytes_mut()[..len]);
+        if left.is_some_and(|left| !left.is_none()) && is_smallest(burst, &large, len) {
+            let is_cut = large.set_len(len).is_ok();
+            self.carried += u64::from(is_cut && push_open(burst, large, left));
+        } else {
+            self.carried += u64::from(push_copy(burst, &large.bytes()[..len], left));
+            burst.discard(large);
+        }
+        Ok(true)
     }
 
     /// What became of a frame that was offered: whether it counts as sent, and whether the queue
@@ -313,18 +318,79 @@ impl TapPort {
     }
 }
 
+/// What is left open of a frame behind its header, once what has to be completed is; none if the
+/// two do not fit.
+fn left_open(header: &[u8; vnet::LEN], frame: &mut [u8]) -> Option<Offload> {
+    if frame.is_empty() {
+        return None;
+    }
+    let is_small = frame.len() < CARRIED_LEN_MIN;
+    match Said::parse(header).left(frame) {
+        Left::Checksum if is_small && complete(frame) => Some(Offload::NONE),
+        Left::ChecksumAt(start, offset) if complete_checksum(frame, start, offset).is_ok() => {
+            Some(Offload::NONE)
+        }
+        left => left.carried(),
+    }
+}
+
+/// Whether no smaller buffer than that one is there for so many bytes.
+fn is_smallest(burst: &mut RxBurst<'_>, packet: &Packet, len: usize) -> bool {
+    let Some(other) = burst.try_alloc(len) else {
+        return true;
+    };
+    let is_smaller = other.buffer_log2() < packet.buffer_log2();
+    burst.discard(other);
+    !is_smaller
+}
+
+/// Receives a copy of a frame; says whether something is left open of it.
+fn push_copy(burst: &mut RxBurst<'_>, frame: &[u8], left: Option<Offload>) -> bool {
+    let packet = match left {
+        None => {
+            burst.drop_packet(DropReason::Malformed);
+            None
+        }
+        Some(left) if left.is_none() => burst.alloc(frame.len()).ok(),
+        // A buffer to itself: of what shares one nothing is left open.
+        Some(_) => {
+            let packet = burst.try_alloc(frame.len());
+            if packet.is_none() {
+                burst.drop_packet(DropReason::NoBuffer);
+            }
+            packet
+        }
+    };
+    let Some(mut packet) = packet else {
+        return false;
+    };
+    packet.bytes_mut().copy_from_slice(frame);
+    push_open(burst, packet, left)
+}
+
+/// Receives a packet of which so much is left open; says whether that is anything.
+fn push_open(burst: &mut RxBurst<'_>, mut packet: Packet, left: Option<Offload>) -> bool {
+    let left = left.unwrap_or(Offload::NONE);
+    if packet.set_offload(left).is_err() {
+        burst.discard(packet);
+        burst.drop_packet(DropReason::TooLarge);
+        return false;
+    }
+    burst.push(packet);
+    !left.is_none()
+}
+
 impl Port for TapPort {
     fn rx(&mut self, burst: &mut RxBurst<'_>, _now: Nanos) -> RxState {
         while burst.room() > 0 {
-            let Some(tap) = &self.tap else {
-                return RxState::Idle;
+            let received = if self.carries {
+                self.receive_open(burst)
+            } else {
+                self.receive_whole(burst)
             };
-            match tap.recv(&mut self.frame) {
-                Ok(Some(len)) if self.carries => self.receive_open(burst, len),
-                Ok(Some(len)) => {
-                    burst.push_copy(&self.frame[..len]);
-                }
-                Ok(None) => return RxState::Idle,
+            match received {
+                Ok(true) => {}
+                Ok(false) => return RxState::Idle,
                 Err(error) => {
                     self.note(&error);
                     return RxState::Idle;

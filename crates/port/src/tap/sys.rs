@@ -7,7 +7,7 @@
     reason = "TUNSETIFF and the interface requests have no safe wrapper"
 )]
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
@@ -125,6 +125,28 @@ impl Tap {
         loop {
             match rustix::io::read(&self.queue, &mut *buf) {
                 Ok(len) => return Ok(Some(len)),
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(transfer_error(error)),
+            }
+        }
+    }
+
+    /// As [`Self::recv`], from an interface that puts a header in front of each frame: the frame's
+    /// length without it. What comes without a whole header is of length 0.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::recv`].
+    pub fn recv_with_header(
+        &self,
+        header: &mut [u8; VNET_HEADER_LEN],
+        frame: &mut [u8],
+    ) -> io::Result<Option<usize>> {
+        let mut parts = [IoSliceMut::new(header), IoSliceMut::new(frame)];
+        loop {
+            match rustix::io::readv(&self.queue, &mut parts) {
+                Ok(len) => return Ok(Some(len.saturating_sub(VNET_HEADER_LEN))),
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(transfer_error(error)),

@@ -4,7 +4,7 @@ use catena_engine::config::{ConfigError, ConfigErrors};
 use catena_engine::port::{Opening, PortRole};
 use catena_engine::units::Span;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::bpf::{Mode, QUEUE_COUNT_MAX};
 use super::program::Steering;
@@ -18,7 +18,7 @@ const RING_LIMITS: std::ops::RangeInclusive<u32> = 64..=16_384;
 const BUSY_POLL_US: std::ops::RangeInclusive<u64> = 1..=1_000;
 
 /// How the kernel and the socket exchange packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BindMode {
     /// Without a copy if the driver can, else with one.

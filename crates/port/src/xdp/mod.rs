@@ -39,7 +39,7 @@ use crate::opening::{failed, parse};
 use port::XdpPort;
 
 pub(crate) use socket::{MTU_MAX, MTU_MAX_USUAL, asking, is_known};
-pub(crate) use sys::{driver, is_up, mtu, queues};
+pub(crate) use sys::{busy_poll, driver, is_up, mtu, queues};
 
 /// A socket, a program on the interface, which is one with that of other workers (for which the
 /// kernel wants all of the last), and memory that is pinned; again when the interface comes back.

@@ -41,6 +41,9 @@ pub(super) const COUNTERS: &[&str] = &[
     "rx_fill_ring_empty",
     "rx_dropped",
     "tx_invalid",
+    "rx_calls",
+    "tx_calls",
+    "calls_spared",
 ];
 
 #[derive(Debug, Default)]
@@ -50,6 +53,11 @@ struct Counts {
     detached: u64,
     interface_down: u64,
     unsent_at_detach: u64,
+    /// Calls that had the kernel look at the fill ring, and at the transmit ring.
+    rx_calls: u64,
+    tx_calls: u64,
+    /// Times that it had not to be called for them: it looks at that ring by itself.
+    calls_spared: u64,
     /// Of sockets that are closed.
     past: Kernel,
     /// Of this one, when it was last asked.
@@ -249,10 +257,15 @@ impl XdpPort {
             };
             let Some(tx) = &mut socket.tx else { return };
             let pending = tx.pending();
-            if pending == 0 || pending >= left || !tx.needs_wakeup() {
+            if pending == 0 || pending >= left {
+                return;
+            }
+            if !tx.needs_wakeup() {
+                self.counts.calls_spared += 1;
                 return;
             }
             left = pending;
+            self.counts.tx_calls += 1;
             let woken = socket.wake_tx();
             self.note(woken);
         }
@@ -341,10 +354,13 @@ impl Port for XdpPort {
         }
         let has_to_call = self.settings.busy_poll_us.is_some() || socket.fill.needs_wakeup();
         if !is_full && has_to_call {
+            self.counts.rx_calls += 1;
             let woken = socket.wake_rx();
             if woken == Woken::Gone {
                 self.detach();
             }
+        } else if !is_full {
+            self.counts.calls_spared += 1;
         }
         if is_full {
             RxState::More
@@ -443,6 +459,13 @@ impl Port for XdpPort {
             ("rx_fill_ring_empty", kernel.fill_empty),
             ("rx_dropped", kernel.dropped),
             ("tx_invalid", kernel.tx_invalid),
+            ("rx_calls", counts.rx_calls),
+            ("tx_calls", counts.tx_calls),
+            ("calls_spared", counts.calls_spared),
         ]);
     }
 }
+
+#[cfg(test)]
+#[path = "calls_tests.rs"]
+mod tests;

@@ -207,6 +207,24 @@ impl Socket {
         })
     }
 
+    /// One of rings that a test has made, and of no interface.
+    #[cfg(test)]
+    pub(super) fn of_rings(fd: OwnedFd, (fill, completion, rx, tx): Rings) -> Self {
+        Self {
+            fill,
+            completion,
+            rx,
+            tx,
+            asking: fd.try_clone().expect("a descriptor"),
+            fd,
+            _redirect: None,
+            _membership: None,
+            interface: 0,
+            is_zero_copy: false,
+            frame_len_max: 1518,
+        }
+    }
+
     /// Becomes readable when packets arrive.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -267,6 +267,11 @@ impl<T: Entry> Incoming<T> {
     }
 }
 
+/// Options of `SOL_SOCKET` that `libc` does not have.
+const PREFER_BUSY_POLL: libc::c_int = 69;
+const BUSY_POLL: libc::c_int = 46;
+const BUSY_POLL_BUDGET: libc::c_int = 70;
+
 /// Sets an option of `SOL_SOCKET` whose value is a number.
 fn set_number(socket: BorrowedFd<'_>, option: libc::c_int, value: i32) -> Result<(), Errno> {
     let len = size_of::<i32>() as libc::socklen_t;
@@ -285,13 +290,36 @@ fn set_number(socket: BorrowedFd<'_>, option: libc::c_int, value: i32) -> Result
 /// Has calls of this socket do the driver's work, for `us` microseconds at most and for `budget`
 /// packets, rather than an interrupt of its own (Linux 5.11).
 pub(super) fn set_busy_poll(socket: BorrowedFd<'_>, us: u32, budget: u16) -> Result<(), Errno> {
-    const PREFER_BUSY_POLL: libc::c_int = 69;
-    const BUSY_POLL: libc::c_int = 46;
-    const BUSY_POLL_BUDGET: libc::c_int = 70;
     let us = i32::try_from(us).map_err(|_| Errno::INVAL)?;
     set_number(socket, PREFER_BUSY_POLL, 1)?;
     set_number(socket, BUSY_POLL, us)?;
     set_number(socket, BUSY_POLL_BUDGET, budget.into())
+}
+
+/// A number among the options of `SOL_SOCKET`.
+fn number(socket: BorrowedFd<'_>, option: libc::c_int) -> Result<i32, Errno> {
+    let mut value: i32 = 0;
+    let mut len = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the value is as long as said and, with its length, outlives the call.
+    answer(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw mut value).cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok(value)
+}
+
+/// For how many microseconds calls of this socket do the driver's work, and whether that is
+/// preferred to interrupts, as the kernel has it.
+pub(crate) fn busy_poll(socket: BorrowedFd<'_>) -> Result<(i32, bool), Errno> {
+    Ok((
+        number(socket, BUSY_POLL)?,
+        number(socket, PREFER_BUSY_POLL)? != 0,
+    ))
 }
 
 /// A request that names an interface (`struct ifreq`): the name, and as many bytes of answer as

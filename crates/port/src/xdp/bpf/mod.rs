@@ -8,7 +8,9 @@
 pub(super) mod sys;
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
+use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 
 use super::error::XdpError;
@@ -18,12 +20,29 @@ use super::program::{NAME_START, Steering, name_of, program};
 /// Queues that a port can have: entries of the map, which cost 8 bytes each.
 pub(super) const QUEUE_COUNT_MAX: u32 = 256;
 
+/// How long the kernel may take to let go of the program of a port that has ended.
+const PATIENCE: Duration = Duration::from_millis(500);
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};
+
 /// `XDP_FLAGS_SKB_MODE` and `XDP_FLAGS_DRV_MODE`.
 const GENERIC: u32 = 1 << 1;
 const NATIVE: u32 = 1 << 2;
 
 /// Where the program runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// In the driver if that can, else in the kernel's stack.
@@ -85,6 +104,14 @@ pub(super) fn load(steering: &Steering, map: &OwnedFd) -> Result<OwnedFd, (Errno
     sys::load_program(&code, &name_of(steering))
 }
 
+/// A program of Catena's that hangs on an interface already.
+enum Found {
+    /// It stays for as long as this takes part.
+    Joined(Redirect),
+    /// Nobody holds it there any more, as this says; in a moment it may be gone.
+    Leaves(XdpError),
+}
+
 impl Redirect {
     /// Hangs the program on interface `index`, called `name`, or takes part in the one there.
     pub(super) fn open(
@@ -109,7 +136,7 @@ impl Redirect {
             }
         })?;
         let hang = |flags| sys::attach(program.as_fd(), index, flags);
-        let hung = match mode {
+        let hang_in_mode = || match mode {
             Mode::Native => hang(NATIVE),
             Mode::Generic => hang(GENERIC),
             Mode::Auto => hang(NATIVE).or_else(|error| match error {
@@ -117,28 +144,42 @@ impl Redirect {
                 _ => hang(GENERIC),
             }),
         };
-        match hung {
-            Ok(link) => Ok(Self {
-                _link: link,
-                sockets,
-            }),
-            Err(Errno::BUSY | Errno::EXIST) => Self::join(name, index, steering),
-            Err(Errno::OPNOTSUPP) if mode == Mode::Native => Err(XdpError::NoNative {
-                name: name.to_owned(),
-            }),
-            Err(error) => Err(at("attach the redirect program")(error)),
+        let start = Instant::now();
+        loop {
+            match hang_in_mode() {
+                Ok(link) => {
+                    return Ok(Self {
+                        _link: link,
+                        sockets,
+                    });
+                }
+                Err(Errno::BUSY | Errno::EXIST) => match Self::join(name, index, steering)? {
+                    Found::Joined(joined) => return Ok(joined),
+                    Found::Leaves(why) if start.elapsed() >= PATIENCE => return Err(why),
+                    // No event tells when the kernel has let go of it.
+                    Found::Leaves(_) => {
+                        let _ = poll(&mut [], Some(&PAUSE));
+                    }
+                },
+                Err(Errno::OPNOTSUPP) if mode == Mode::Native => {
+                    return Err(XdpError::NoNative {
+                        name: name.to_owned(),
+                    });
+                }
+                Err(error) => return Err(at("attach the redirect program")(error)),
+            }
         }
     }
 
     /// Takes part in the program that hangs on the interface, if it takes the same packets.
-    fn join(name: &str, index: u32, steering: &Steering) -> Result<Self, XdpError> {
+    fn join(name: &str, index: u32, steering: &Steering) -> Result<Found, XdpError> {
         let other = |program: String| XdpError::OtherProgram {
             name: name.to_owned(),
             program,
         };
         let at = |step| XdpError::at(name, step);
         let Some((program, _)) = program_on(index) else {
-            return Err(other("which has gone meanwhile".to_owned()));
+            return Ok(Found::Leaves(other("which has gone meanwhile".to_owned())));
         };
         let found = sys::program_by_id(program).and_then(|fd| sys::program_info(fd.as_fd()));
         let (called, map) = found.map_err(at("look at the program that is there"))?;
@@ -150,16 +191,20 @@ impl Redirect {
         let sockets = sockets.map_err(at("take part in the program there"))?;
         let mut id = 0;
         loop {
-            // One that hangs there without a link cannot be kept there.
-            id = sys::link_after(id).map_err(|_| described())?;
+            // One that hangs there without a link cannot be kept there: it was put there by hand,
+            // or its last user ends.
+            let Ok(next) = sys::link_after(id) else {
+                return Ok(Found::Leaves(described()));
+            };
+            id = next;
             // Links come and go while they are looked through.
             if let Ok(link) = sys::link_by_id(id)
                 && sys::xdp_link_program(link.as_fd()) == Ok(Some(program))
             {
-                return Ok(Self {
+                return Ok(Found::Joined(Self {
                     _link: link,
                     sockets,
-                });
+                }));
             }
         }
     }
