@@ -4,6 +4,8 @@
 mod support;
 #[path = "upf/traffic.rs"]
 mod traffic;
+#[path = "upf/upgrade.rs"]
+mod upgrade;
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +20,7 @@ fn scenarios() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains/upf/scenarios")
 }
 
-const SCENARIO: &str = "about: A session whose UPF is killed between two packets.
+const SCENARIO: &str = "about: A session whose UPF is killed, or upgraded, between two packets.
 smf: 10.4.0.2
 n4: 10.4.0.1
 ran: 10.3.0.2
@@ -44,6 +46,9 @@ steps:
     expect: [ packets: { count: 2, teid: 0x101 } ]
   - { do: { wait: 3600s } }
 ";
+
+/// When it is killed.
+const KILLED: &str = "  - { do: { wait: 6s } }\n";
 
 const CHAIN: &str = "ports:
   smf: { smf: { scenario: scenario.yaml } }
@@ -120,7 +125,7 @@ fn a_snapshot_keeps_sessions_where_nothing_else_is_left() {
         std::fs::write(dir.path().join("scenario.yaml"), scenario).unwrap();
         Running::start_in("upf", &chain, dir)
     };
-    let (up, down) = SCENARIO.split_once("  - { do: { wait: 6s } }\n").unwrap();
+    let (up, down) = SCENARIO.split_once(KILLED).unwrap();
     let (head, _) = up.split_once("  - { do: associate").unwrap();
     let first = begin(&format!("{up}  - {{ do: {{ wait: 3600s }} }}\n"));
     let steps = |status: &Value| node(status, "smf")["counters"]["steps"].as_u64();

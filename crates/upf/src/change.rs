@@ -323,19 +323,24 @@ fn query(
     now_ns: u64,
 ) -> Result<(), Fault> {
     let trigger = UsageReportTrigger::IMMER;
-    if flags.contains(SessionModificationRequestFlags::QAURR) {
+    // Of all, once each; what is named beside must be there all the same.
+    let is_all = flags.contains(SessionModificationRequestFlags::QAURR);
+    if is_all {
         for urr in &mut session.urrs {
             effects.reports.extend(urr.report(trigger, now_ns));
         }
-        return Ok(());
     }
     for group in ies.groups(IeType::QUERY_URR) {
         let id = group.require(key::URR_ID)?;
         let fault = Fault::of_rule(FailedRuleId::Urr(id), IeType::URR_ID);
         let urr = session.urrs.iter_mut().find(|one| one.id == id.0);
-        effects
-            .reports
-            .extend(urr.ok_or(fault)?.report(trigger, now_ns));
+        let urr = urr.ok_or(fault)?;
+        if !is_all {
+            effects.reports.extend(urr.report(trigger, now_ns));
+        }
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

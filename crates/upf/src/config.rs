@@ -9,7 +9,7 @@ use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_engine::units::{ByteSize, Span};
 use catena_wire::ethernet::MacAddr;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::association::ASSOCIATION_COUNT;
 use crate::paths::EchoTerms;
@@ -128,7 +128,7 @@ pub struct N4 {
 
 /// Echo Requests to the far ends of tunnels (TS 29.281, 7.2.1). SMFs are told of a path that fails,
 /// and that it is there again.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Echo {
     /// So long after an answer the next one is sent, 60s or more; 0s, never, if left out.
@@ -167,7 +167,7 @@ pub enum Side {
 }
 
 /// What of a tunnel's packet is fragmented.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Fragmentation {
     /// The user's packet, if it allows that.

@@ -36,6 +36,8 @@ pub(crate) struct Triggers {
     pub(crate) copied_by: Option<u32>,
     /// The PDR that the packet fits.
     pub(crate) fits: Option<Fitting>,
+    /// The interface by which its FAR has it leave.
+    pub(crate) out: Option<u8>,
 }
 
 impl Triggers {
@@ -77,23 +79,30 @@ impl Ruled {
     /// one by whose interface it leaves.
     #[inline]
     pub(crate) fn instance(&self, settings: &Settings) -> u8 {
-        match self.source {
-            (0, _) => {
-                let out = settings.interfaces.get(usize::from(self.far.interface));
-                out.map_or(NONE, |out| out.instance)
-            }
-            (source, NONE) => {
-                let from = settings.interface_from(source, NONE);
-                from.map_or(NONE, |from| from.instance)
-            }
-            (_, instance) => instance,
-        }
+        instance(settings, self.source, Some(self.far.interface))
     }
 
     /// Whether it comes from its UE.
     #[inline]
     pub(crate) const fn is_uplink(&self) -> bool {
         self.source.0 == 0
+    }
+}
+
+/// The network instance of a packet, by source interface and network instance of its PDR and the
+/// interface by which it is to leave: of an uplink packet without one that of its PDR.
+#[inline]
+pub(crate) fn instance(settings: &Settings, (source, own): (u8, u8), out: Option<u8>) -> u8 {
+    match (source, own) {
+        (0, own) => {
+            let out = out.and_then(|out| settings.interfaces.get(usize::from(out)));
+            out.map_or(own, |out| out.instance)
+        }
+        (source, NONE) => {
+            let from = settings.interface_from(source, NONE);
+            from.map_or(NONE, |from| from.instance)
+        }
+        (_, own) => own,
     }
 }
 
@@ -128,6 +137,7 @@ pub(crate) fn ruled(
         return Err(Decision::Drop(Why::Spoofed));
     }
     let far = image.far(far_at).ok_or(Decision::Drop(Why::FarDrop))?;
+    triggers.out = Some(far.interface);
     if let Some(record) = image.record_mut::<Pdr>(place) {
         let packets = P::packets().get(record);
         P::packets().set(record, &(packets + 1));

@@ -29,9 +29,11 @@ use catena_engine::shard::{OwnKey, Sharding};
 use crate::ahead::Ahead;
 use crate::config::{self, Config};
 use crate::decision::{Decision, Hold, REASONS, Why};
+use crate::enforce::instance;
 use crate::headers::HEADROOM;
 use crate::held::{Held, Stored};
 use crate::reassembly::{Reassembly, Whole};
+use crate::rules::NONE;
 use crate::shards::chooser;
 use crate::store::{LAYOUT, memory_bytes};
 use crate::tunnel::Signal;
@@ -100,13 +102,28 @@ fn dropped(why: Why) -> DropReason {
     DropReason::own(why as u8)
 }
 
+impl Upf {
+    /// Notes that a packet that was, or was to be, held for a session does not leave: of the
+    /// network instance that its session has packets from.
+    pub(crate) fn give_up_packet(&mut self, slot: u32, why: Why) {
+        self.traces.given_up(slot, why);
+        let place = self.store.image(slot).and_then(|image| {
+            let mut pdrs = (0..image.pdr_count()).filter_map(|place| image.pdr(place));
+            let pdr = pdrs.find(|pdr| !pdr.is_uplink())?;
+            let source = (pdr.source_interface, pdr.instance);
+            Some(instance(&self.settings, source, None))
+        });
+        self.tally.count_dropped(place.unwrap_or(NONE), why);
+    }
+}
+
 impl UpfNf {
     fn hold(&mut self, burst: &mut Burst<'_>, now_ns: u64) {
         for (index, hold) in std::mem::take(&mut self.to_hold) {
             let has_room = self.held.has_room(hold.slot, hold.suggested);
             match has_room.then(|| burst.keep(index)).flatten() {
                 Some(kept) => self.store(kept, hold, now_ns),
-                None => self.upf.traces.given_up(hold.slot, Why::BufferFull),
+                None => self.upf.give_up_packet(hold.slot, Why::BufferFull),
             }
         }
     }
@@ -143,7 +160,7 @@ impl UpfNf {
     fn discard(&mut self, slot: u32, out: &mut Emission<'_>) {
         while let Some(kept) = self.held.discard(slot) {
             out.drop_kept(kept, dropped(Why::Discarded));
-            self.upf.traces.given_up(slot, Why::Discarded);
+            self.upf.give_up_packet(slot, Why::Discarded);
         }
         self.upf.let_none_wait(slot);
     }
@@ -208,7 +225,7 @@ impl UpfNf {
     fn expire(&mut self, out: &mut Emission<'_>, now_ns: u64) {
         while let Some((slot, kept)) = self.held.expire(now_ns) {
             out.drop_kept(kept, dropped(Why::Expired));
-            self.upf.traces.given_up(slot, Why::Expired);
+            self.upf.give_up_packet(slot, Why::Expired);
             if !self.held.holds(slot) {
                 self.upf.let_none_wait(slot);
             }

@@ -21,7 +21,7 @@ use crate::application::flows::Marks;
 use crate::ceilings::Ceilings;
 use crate::copies;
 use crate::decision::{Decision, Found, Hold, Why};
-use crate::enforce::{Ruled, Triggers, charge, count_dropped, ruled};
+use crate::enforce::{Ruled, Triggers, charge, count_dropped, instance, ruled};
 use crate::forward::{Departure, Unfit, depart, forward, join};
 use crate::frame;
 use crate::group::{Member, SWITCH};
@@ -31,6 +31,7 @@ use crate::marking::{Marking, UNMARKED, marking_of};
 use crate::model::{Image, Key};
 use crate::monitoring;
 use crate::redirect;
+use crate::rules::NONE;
 use crate::settings::{Exit, Settings};
 use crate::trace::Fitting;
 use crate::transactions::Peer;
@@ -521,7 +522,12 @@ impl Upf {
                     self.tally.count(image.slice(), instance, is_uplink, len);
                 }
             }
-            Decision::Drop(_) => image.count_dropped(),
+            Decision::Drop(why) => {
+                image.count_dropped();
+                let source = triggers.fits.map_or((0, NONE), |(_, source)| source);
+                let instance = instance(&self.settings, source, triggers.out);
+                self.tally.count_dropped(instance, why);
+            }
             Decision::Consumed | Decision::Hold(_) | Decision::Join { .. } => {}
         }
         if let Some(said) = said {

@@ -76,7 +76,7 @@ impl Smf {
         Self::of(sized(SESSIONS, "10.45.0.0/24", slot, None))
     }
 
-    fn of(upf: Upf) -> Self {
+    pub(crate) fn of(upf: Upf) -> Self {
         let mut smf = Self { upf, sequence: 0 };
         let (cause, ..) = smf.ask(MessageType::ASSOCIATION_SETUP_REQUEST, None, |writer| {
             writer.put(key::NODE_ID, &NodeId::V4(Ipv4Addr::new(10, 4, 0, 2)))?;
@@ -182,7 +182,8 @@ impl Smf {
     }
 }
 
-fn begin(writer: &mut Writer<'_>) -> Result<(), Full> {
+/// What an establishment begins with.
+pub(crate) fn begin(writer: &mut Writer<'_>) -> Result<(), Full> {
     let smf = Ipv4Addr::new(10, 4, 0, 2);
     writer.put(key::NODE_ID, &NodeId::V4(smf))?;
     let f_seid = FSeid {

@@ -1,4 +1,4 @@
-//! What passes by network instance and by slice: for metrics.
+//! What passes by network instance and by slice, and what of sessions is dropped: for metrics.
 //!
 //! On a packet's way where its session's own counters are, and on N4 where sessions begin and end.
 //! Nothing is kept over a kill: counters begin again, as those of a process do. Limits: the network
@@ -7,11 +7,44 @@
 use serde_json::{Value, json};
 
 use crate::ceilings::terms::slice_name;
+use crate::decision::{REASONS, Why};
 use crate::model::Session;
 use crate::settings::Settings;
 
 /// Most slices that are told apart.
 pub const SLICE_COUNT_MAX: usize = 64;
+
+/// Why packets are dropped that are of a session. Others are of no network instance, and parts of a
+/// packet are none.
+const DROPS: [Why; 16] = [
+    Why::Malformed,
+    Why::NoPdr,
+    Why::Spoofed,
+    Why::TooManyStations,
+    Why::FarDrop,
+    Why::NotRedirected,
+    Why::Gate,
+    Why::Rate,
+    Why::Ceiling,
+    Why::Quota,
+    Why::TooBig,
+    Why::Extension,
+    Why::NoHeadroom,
+    Why::BufferFull,
+    Why::Expired,
+    Why::Discarded,
+];
+
+/// Their names.
+pub const DROP_REASONS: [&str; DROPS.len()] = {
+    let mut names = [""; DROPS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = REASONS[DROPS[at] as usize];
+        at += 1;
+    }
+    names
+};
 
 /// What passed, uplink and downlink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +75,8 @@ impl Counts {
 pub struct Tally {
     /// By place of the network instance; the last is of none.
     instances: Vec<Counts>,
+    /// What was dropped, as `instances`, by the number of the reason.
+    dropped: Vec<[u64; REASONS.len()]>,
     /// By number of the slice; the first is of none.
     slices: Vec<(u32, Counts)>,
 }
@@ -51,6 +86,7 @@ impl Tally {
     pub fn new(settings: &Settings) -> Self {
         Self {
             instances: vec![Counts::default(); settings.instances.len() + 1],
+            dropped: vec![[0; REASONS.len()]; settings.instances.len() + 1],
             slices: vec![(0, Counts::default())],
         }
     }
@@ -69,6 +105,12 @@ impl Tally {
         if let Some(counts) = self.of_slice(slice) {
             counts.add(way, len);
         }
+    }
+
+    /// Counts a packet of a session that does not leave.
+    pub fn count_dropped(&mut self, instance: u8, why: Why) {
+        let place = usize::from(instance).min(self.dropped.len() - 1);
+        self.dropped[place][why as usize] += 1;
     }
 
     /// A session begins.
@@ -94,6 +136,14 @@ impl Tally {
     pub(crate) fn shown(&self, settings: &Settings) -> Value {
         let names = settings.instances.iter().map(Vec::as_slice);
         let names = names.chain([&b""[..]]);
+        let dropped = self.dropped.iter().zip(names.clone());
+        let dropped = dropped.map(|(counts, name)| {
+            let counts = DROPS.map(|why| json!(counts[why as usize]));
+            let counts = DROP_REASONS.into_iter().map(str::to_owned).zip(counts);
+            let name = json!(String::from_utf8_lossy(name));
+            Value::Object(counts.chain([("name".to_owned(), name)]).collect())
+        });
+        let dropped: Vec<Value> = dropped.collect();
         let instances = self.instances.iter().zip(names);
         let instances: Vec<Value> = instances
             .map(|(counts, name)| {
@@ -109,12 +159,20 @@ impl Tally {
             0 => counts.shown(""),
             number => counts.shown(&slice_name(*number)),
         });
-        json!({ "network_instances": instances, "slices": slices.collect::<Vec<_>>() })
+        json!({
+            "network_instances": instances, "dropped": dropped,
+            "slices": slices.collect::<Vec<_>>(),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use catena_wire::pfcp::value::address::{Allocation, UeIpAddress};
+    use catena_wire::pfcp::value::forwarding::SourceInterface;
+    use catena_wire::pfcp::value::{FarId, PdrId};
+    use catena_wire::pfcp::{Cause, IeType, key};
+
     use super::*;
     use crate::ceilings::slice_number;
     use crate::model::tests::session;
@@ -149,6 +207,46 @@ mod tests {
         }
         tally.leave(&one);
         assert_eq!(tally.shown(settings)["slices"][1]["sessions"], 0);
+    }
+
+    /// Of a packet that is given up only its session says from where it came.
+    #[test]
+    fn dropped_packets_are_those_of_their_network_instance_and_reason() {
+        let mut smf = crate::public_failures::Smf::new();
+        let (cause, _, seid) = smf.establish(crate::public_failures::nothing, |writer| {
+            writer.group(IeType::CREATE_PDR, |writer| {
+                writer.put(key::PDR_ID, &PdrId(2))?;
+                writer.put(key::PRECEDENCE, &100)?;
+                writer.group(IeType::PDI, |writer| {
+                    writer.put(key::SOURCE_INTERFACE, &SourceInterface::CORE)?;
+                    let address = UeIpAddress {
+                        v4: Some(Allocation::Choose),
+                        is_destination: true,
+                        ..UeIpAddress::default()
+                    };
+                    writer.put(key::UE_IP_ADDRESS, &address)
+                })?;
+                writer.put(key::FAR_ID, &FarId(1))
+            })
+        });
+        assert_eq!(cause, Cause::REQUEST_ACCEPTED);
+        let slot = smf.upf.store.slot_of(seid).unwrap();
+        smf.upf.give_up_packet(slot, Why::BufferFull);
+        smf.upf.give_up_packet(slot + 1, Why::Discarded);
+        let internet = smf.upf.settings.instance(b"internet");
+        smf.upf.tally.count_dropped(internet, Why::Gate);
+        let shown = smf.upf.tally.shown(&smf.upf.settings);
+        let of = |name: &str| {
+            let list = shown["dropped"].as_array().unwrap();
+            list.iter().find(|one| one["name"] == name).unwrap().clone()
+        };
+        let (internet, none) = (of("internet"), of(""));
+        let counts = |one: &Value| {
+            let reasons = ["buffer_full", "gate_closed", "buffer_discarded"];
+            reasons.map(|reason| one[reason].as_u64())
+        };
+        assert_eq!(counts(&internet), [Some(1), Some(1), Some(0)]);
+        assert_eq!(counts(&none), [Some(0), Some(0), Some(1)]);
     }
 
     /// Whoever names slices takes no room without an end.

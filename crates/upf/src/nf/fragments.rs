@@ -148,7 +148,7 @@ impl UpfNf {
                 if self.held.has_room(hold.slot, hold.suggested) {
                     self.store(kept, hold, now_ns);
                 } else {
-                    self.upf.traces.given_up(hold.slot, Why::BufferFull);
+                    self.upf.give_up_packet(hold.slot, Why::BufferFull);
                     out.drop_kept(kept, dropped(Why::BufferFull));
                 }
             }
