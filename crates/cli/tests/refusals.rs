@@ -236,6 +236,41 @@ fn a_dpdk_that_is_missing_or_too_old_is_refused_with_what_to_do() {
                 .args(more);
             assert!(cc.status().unwrap().success(), "{output}");
         };
+        // A plug-in of this Catena's version whose DPDK says that it is an older one.
+        let source = include_str!("../../port/src/dpdk/plugin/catena_dpdk.c");
+        let abi = source
+            .split("#define CATENA_DPDK_ABI ")
+            .nth(1)
+            .and_then(|rest| rest.lines().next())
+            .unwrap();
+        let aged = format!(
+            "static const char *version(void) {{ return \"DPDK 20.11.3\"; }}\n\
+             struct {{ unsigned abi, size; const char *(*version)(void); void *others[11]; }}\n\
+             catena_dpdk = {{ {abi}, sizeof(catena_dpdk), version }};\n"
+        );
+        compile("aged.so", &aged, &[]);
+        refused(
+            dir.path(),
+            &[],
+            &with("aged.so"),
+            &[
+                "aged.so has DPDK 20.11.3, and DPDK 22.11 or newer is needed",
+                "install a newer one",
+                "`catena port dpdk build`",
+            ],
+        );
+        // `catena port list` loads it as workers do.
+        let listed = Command::new(env!("CARGO_BIN_EXE_catena"))
+            .args(["port", "list", "--json"])
+            .env("CATENA_DPDK", at("aged.so"))
+            .output()
+            .unwrap();
+        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+        let dpdk = &listed["machine"]["dpdk"];
+        assert_eq!(dpdk["is_usable"], false, "{dpdk}");
+        let why = dpdk["why"].as_str().unwrap();
+        assert!(why.contains("has DPDK 20.11.3"), "{why}");
+
         // Another version of the plug-in, no plug-in, and one for a DPDK that is here no longer.
         compile("old.so", "const unsigned catena_dpdk[2] = {1, 8};", &[]);
         refused(
@@ -362,14 +397,37 @@ fn devices_that_dpdk_cannot_open_are_refused_with_what_to_do() {
         let words = ["DPDK does not start", "`catena port dpdk build`"];
         refused(dir.path(), &below, &device("net_null0", ""), &words);
 
-        // What needs huge pages is found out before anything starts.
+        // What needs huge pages is found out before anything starts, in the chain file: one error,
+        // which is told with its place and the repair.
         let zero_copy = format!("{},zero-copy=yes", memif("nobody", "client"));
+        let before = attached();
         let output = start(dir.path(), &[], &device(&zero_copy, ""));
         let told = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{told}");
+        let file = at("chain.yaml");
+        let lines: Vec<_> = told.lines().collect();
+        assert_eq!(lines.len(), 6, "{told}");
+        assert_eq!(
+            lines[0],
+            format!(
+                "catena: {file}:3:24: error: device: zero-copy of memif needs DPDK on huge pages in \
+                 single files"
+            )
+        );
         assert!(
-            told.contains("huge pages") && told.contains("leave out zero-copy"),
+            lines[1].contains("device: \"net_memif0,role=client"),
             "{told}"
         );
+        assert_eq!(lines[2].trim_start(), "|                        ^");
+        assert_eq!(
+            lines[3..],
+            [
+                "  repair: leave out zero-copy: the client copies each packet once",
+                "",
+                &format!("{file} is wrong; nothing was started"),
+            ]
+        );
+        assert_eq!(attached(), before);
+        assert!(!Path::new(&at("nobody")).exists(), "a socket is left");
     });
 }

@@ -231,6 +231,43 @@ impl Serialize for Rate {
     }
 }
 
+/// A number with the first of some units that has it whole, the largest first, the last being 1.
+fn with_unit(number: u64, units: &[(u64, &str)]) -> String {
+    let has_whole = |(unit, _): &&(u64, &str)| number.is_multiple_of(*unit);
+    let (unit, name) = units.iter().find(has_whole).copied().unwrap_or((1, ""));
+    format!("{}{name}", number / unit)
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let units = [
+            (1_000_000_000, "s"),
+            (1_000_000, "ms"),
+            (1000, "us"),
+            (1, "ns"),
+        ];
+        serializer.serialize_str(&with_unit(self.ns, &units))
+    }
+}
+
+impl Serialize for ByteSize {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let units = [
+            (1 << 30, "GiB"),
+            (1 << 20, "MiB"),
+            (1 << 10, "KiB"),
+            (1, "B"),
+        ];
+        serializer.serialize_str(&with_unit(self.bytes, &units))
+    }
+}
+
+impl Serialize for Share {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,5 +303,37 @@ mod tests {
             size,
             serde_json::from_value(serde_json::json!("1500")).unwrap()
         );
+    }
+
+    /// What schemas and reports say of defaults is what a chain file could say.
+    #[test]
+    fn what_is_written_is_read_back() {
+        for ns in [
+            0,
+            1,
+            999,
+            1000,
+            1500,
+            250_000,
+            1_000_000,
+            3_000_000_000,
+            3_000_000_001,
+        ] {
+            let text = serde_json::to_value(Span { ns }).unwrap();
+            assert_eq!(
+                Span::parse(text.as_str().unwrap()),
+                Ok(Span { ns }),
+                "{text}"
+            );
+        }
+        for bytes in [0, 1, 1023, 4096, 6 << 20, (6 << 20) + 1, 1 << 40] {
+            let text = serde_json::to_value(ByteSize { bytes }).unwrap();
+            let read = ByteSize::parse(text.as_str().unwrap());
+            assert_eq!(read, Ok(ByteSize { bytes }), "{text}");
+        }
+        let shown = [250_000, 3_000_000_000].map(|ns| serde_json::json!(Span { ns }));
+        assert_eq!(shown, ["250us", "3s"]);
+        assert_eq!(serde_json::json!(ByteSize { bytes: 8192 }), "8KiB");
+        assert_eq!(serde_json::json!(Share(0.25)), 0.25);
     }
 }

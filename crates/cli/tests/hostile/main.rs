@@ -397,7 +397,8 @@ run: {{ mode: process }}
     .unwrap_or_else(|error| panic!("{error}"));
     let patience = Duration::from_secs(20);
     running.until("it has accused everybody", patience, |status| {
-        status.accusations.len() >= count && node(status, "evil").tx_packets > 64 * 64 * 2
+        // All it says takes 0.58 s, its packets in that time being 29,000.
+        status.accusations.len() >= count && node(status, "evil").tx_packets > 40_000
     });
     let status = running.stop();
     eprintln!("  {:?}", status.accusations);

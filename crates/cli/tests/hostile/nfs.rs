@@ -107,21 +107,29 @@ pub(crate) static PANICKER: NfKind = NfKind {
 };
 
 /// Accuses all its neighbours, louder each time, over its worker's control connection.
-struct Slanderer;
+#[derive(Default)]
+struct Slanderer {
+    said: u32,
+    /// It speaks again from this time on.
+    due: Nanos,
+}
 
-/// Times that a slanderer speaks, as far as numbers go.
-const SLANDERS: u32 = 64;
+/// Between two of a slanderer's speeches. Nobody is accused who is not known to run yet, and the
+/// supervisor of a loaded machine may learn that long after the first packets have passed.
+const SLANDER_EVERY_NS: u64 = 10_000_000;
+
+/// What a slanderer says first; it says twice as much each time.
+const SLANDER_FIRST: u64 = 64;
 
 impl Nf for Slanderer {
-    fn process(&mut self, _burst: &mut Burst<'_>, _now: Nanos) {
-        static SAID: AtomicU64 = AtomicU64::new(0);
-        let said = u32::try_from(SAID.fetch_add(1, Ordering::Relaxed)).unwrap_or(u32::MAX);
-        let Some(count) = 64_u64
-            .checked_shl(said)
-            .filter(|count| *count > 0 && said < SLANDERS)
-        else {
+    fn process(&mut self, _burst: &mut Burst<'_>, now: Nanos) {
+        // As far as numbers go.
+        if now < self.due || self.said > SLANDER_FIRST.leading_zeros() {
             return;
-        };
+        }
+        let count = SLANDER_FIRST << self.said;
+        self.said += 1;
+        self.due = now.plus(SLANDER_EVERY_NS);
         let socket = std::io::stdin();
         let mut regions = vec![RegionName::LinkProducer(0), RegionName::LinkConsumer(1)];
         // Worker 0 owns the pools, unless everybody has its own; where they are sealed, `out` is a
@@ -147,7 +155,7 @@ pub(crate) static SLANDERER: NfKind = NfKind {
     example: "{}",
     schema: || schemars::schema_for!(()),
     plan: |_, _| Ok(NfPlan::new()),
-    build: |_, _| Ok(BuiltNf::new(Slanderer)),
+    build: |_, _| Ok(BuiltNf::new(Slanderer::default())),
 };
 
 /// Answers what nobody asked, as fast as the supervisor takes it.

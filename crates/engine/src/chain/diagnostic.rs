@@ -9,6 +9,8 @@ use std::sync::Arc;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
+use super::values::printed;
+
 /// A place in a file: line and column in characters, both counted from 1. Line 0 is the whole file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
@@ -72,9 +74,9 @@ impl Excerpt {
         let caret = (at.column as usize).saturating_sub(1);
         let start = caret.saturating_sub(EXCERPT_CHARS_MAX * 3 / 4);
         let shown = line.chars().skip(start).take(EXCERPT_CHARS_MAX);
-        let text: String = shown
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect();
+        // One for one, so that the caret stands below its place.
+        let plain = |c: char| printed(c).eq([c]);
+        let text: String = shown.map(|c| if plain(c) { c } else { ' ' }).collect();
         Self {
             text: text.trim_end().to_owned(),
             indent: caret - start,
@@ -143,11 +145,14 @@ impl Serialize for ChainErrors {
 /// Most characters of a message or repair: it may quote a value of the file.
 const SENTENCE_CHARS_MAX: usize = 400;
 
-fn shortened(sentence: String) -> String {
-    match sentence.char_indices().nth(SENTENCE_CHARS_MAX) {
-        Some((end, _)) => format!("{}...", &sentence[..end]),
-        None => sentence,
+/// What may be shown of a sentence: not too long, and without what a file would tell a terminal.
+fn shown(sentence: &str) -> String {
+    let mut chars = sentence.chars().flat_map(printed);
+    let mut shown: String = chars.by_ref().take(SENTENCE_CHARS_MAX).collect();
+    if chars.next().is_some() {
+        shown.push_str("...");
     }
+    shown
 }
 
 /// Most findings about one file: nobody reads more, and a hostile file may hold a million.
@@ -164,7 +169,7 @@ pub(super) struct Report<'a> {
 impl<'a> Report<'a> {
     pub(super) fn new(file: &str, text: &'a str) -> Self {
         Self {
-            file: file.into(),
+            file: file.chars().flat_map(printed).collect::<String>().into(),
             lines: text.lines().collect(),
             found: Vec::new(),
         }
@@ -221,7 +226,7 @@ impl<'a> Report<'a> {
             (at, message, repair)
         };
         let source = self.line(at).map(|line| Excerpt::of(line, at));
-        let (message, repair) = (shortened(message), shortened(repair));
+        let (message, repair) = (shown(&message), shown(&repair));
         self.found.push(Diagnostic {
             at,
             severity,

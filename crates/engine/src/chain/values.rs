@@ -56,10 +56,20 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(is_plain)
 }
 
-fn printed(c: char) -> impl Iterator<Item = char> {
-    let escaped = c.is_control().then(|| c.escape_default());
-    let plain = (!c.is_control()).then_some(c);
+/// A character as people may read it: what would tell their terminal something is written out.
+pub fn printed(c: char) -> impl Iterator<Item = char> {
+    let is_order = c.is_control() || turns_text(c);
+    let escaped = is_order.then(|| c.escape_default());
+    let plain = (!is_order).then_some(c);
     escaped.into_iter().flatten().chain(plain)
+}
+
+/// Characters that have others shown in another order (Unicode Standard Annex 9, section 2).
+fn turns_text(c: char) -> bool {
+    let marks = ['\u{61c}', '\u{200e}', '\u{200f}'];
+    marks.contains(&c)
+        || ('\u{202a}'..='\u{202e}').contains(&c)
+        || ('\u{2066}'..='\u{2069}').contains(&c)
 }
 
 /// What differs between two configurations.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use catena_wire::ethernet::MacAddr;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An Ethernet address, as in `02:00:00:00:00:01`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,12 @@ impl<'de> Deserialize<'de> for Mac {
                 "\"{text}\" is not an Ethernet address; write it like 02:00:00:00:00:01"
             ))
         })
+    }
+}
+
+impl Serialize for Mac {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&MacAddr(self.0))
     }
 }
 

@@ -25,7 +25,7 @@
 //! hits to zero; packets do not wait while they are prepared.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::matching::{Key, Match, PortRange, Prefix, ProtocolName, RuleSet};
@@ -75,7 +75,7 @@ struct Rule {
 }
 
 /// What becomes of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Action {
     /// It passes.

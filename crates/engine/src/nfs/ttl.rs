@@ -15,7 +15,7 @@
 use catena_wire::ethernet::{self, EtherType};
 use catena_wire::{ParseError, ipv4, ipv6, vlan};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::config::parse_config;
 use crate::nf::{BuiltNf, Burst, DropReason, Nanos, Nf, NfKind, NfPlan, Verdict};
@@ -34,7 +34,7 @@ struct Config {
 }
 
 /// What becomes of packets that are not IP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum NonIp {
     /// They pass unchanged.

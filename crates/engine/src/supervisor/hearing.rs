@@ -141,7 +141,7 @@ impl Supervisor {
                         instance.changing = Changing::Made;
                         self.introduce();
                     }
-                    Changing::Forgetting => instance.changing = Changing::No,
+                    Changing::Forgetting => instance.has_said_the_last(),
                     _ => {}
                 }
             }
@@ -161,10 +161,7 @@ impl Supervisor {
                 let name = name.map_or(String::new(), |node| format!("{}: ", node.name));
                 let said = format!("{name}{message}");
                 match (instance.changing, instance.state) {
-                    (Changing::Forgetting, _) => {
-                        instance.changing = Changing::No;
-                        return;
-                    }
+                    (Changing::Forgetting, _) => return instance.has_said_the_last(),
                     (Changing::Making, _) => instance.changing = Changing::Failed,
                     // What it says of a change that is made is no failure of the worker's.
                     (_, State::Running) => return self.notice(said),

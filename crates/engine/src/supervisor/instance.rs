@@ -337,6 +337,15 @@ impl Instance {
         }
     }
 
+    /// It has said what is likely the last of a change that it was told to forget. Where it was
+    /// asked to say so, it is the answer that counts: told to change again before, it would be
+    /// taken for done by that answer.
+    pub(super) fn has_said_the_last(&mut self) {
+        if self.forgets.is_none() {
+            self.changing = Changing::No;
+        }
+    }
+
     /// Whether it is, or soon will be, moving packets.
     pub fn is_live(&self) -> bool {
         !matches!(self.state, State::Dead | State::Stopped)
@@ -370,6 +379,19 @@ mod tests {
             "{heard:?}"
         );
         assert!(matches!(instance.receive(), Heard::End));
+    }
+
+    /// Else the answer, which comes when it is told of another change, would end that one.
+    #[test]
+    fn one_that_was_asked_for_its_last_word_is_changing_until_it_comes() {
+        let mut instance = Instance::with(0, None, None, String::new());
+        instance.changing = Changing::Forgetting;
+        instance.forgets = Some(7);
+        instance.has_said_the_last();
+        assert_eq!(instance.changing, Changing::Forgetting);
+        instance.forgets = None;
+        instance.has_said_the_last();
+        assert_eq!(instance.changing, Changing::No);
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! - `histories`: chains, changes, and what must hold at the end; `accounts`: what must hold all
 //!   the time.
 //! - `courses`: some that went wrong once; `branches`: of chains that are no line; `passing`: of
-//!   sources that go; `torn`: of deaths within a turn.
+//!   sources that go; `torn`: of deaths within a turn; `successors`: of those that do not come up.
 //! - `ports`: a source and a sink; `fuse`: an NF.
 
 mod accounts;
@@ -22,6 +22,7 @@ mod fuse;
 mod histories;
 mod passing;
 mod ports;
+mod successors;
 mod torn;
 
 pub(super) use ports::registry;

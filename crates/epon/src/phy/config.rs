@@ -6,7 +6,7 @@ use catena_engine::config::{ConfigError, ConfigErrors, parse_config};
 use catena_pcs::params::Params;
 use catena_pcs::stage::Direction;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Which end of the fibre.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ pub(crate) enum Task {
 }
 
 /// Which implementation of the coding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Implementation {
     /// Vector instructions, in real time.

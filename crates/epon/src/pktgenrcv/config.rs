@@ -7,13 +7,13 @@ use catena_engine::units::{ByteSize, Rate, Span};
 use catena_measure::stamp::STAMP_LEN;
 use catena_pcs::params::FCS_LEN;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::filling::HEADERS_LEN;
 use crate::chunk::{CODEWORDS_MAX, GROUP_OCTETS, codewords_in};
 
 /// What is in a chunk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Payload {
     /// Stamped Ethernet frames.
@@ -24,7 +24,7 @@ pub(super) enum Payload {
 }
 
 /// Lengths of frames.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(
     untagged,
     expecting = "lengths of frames are one number, or a list of numbers that take turns"

@@ -211,10 +211,14 @@ fn a_thread_that_keeps_to_itself_looks_into_no_process_and_signals_none() {
     let mut other = Command::new("sleep").arg("600").spawn().unwrap();
     let pid = rustix::process::Pid::from_child(&other);
     let file = format!("/proc/{}/mem", other.id());
+    let program = std::env::current_exe().unwrap();
     let tries = move || {
         let own = std::fs::File::open("/proc/thread-self/mem").is_ok();
         let mem = std::fs::File::open(&file).is_ok();
-        (own, mem, rustix::process::test_kill_process(pid).is_ok())
+        // A file of the user's, which stays open to it.
+        let elsewhere = std::fs::File::open(&program).is_ok();
+        let signals = rustix::process::test_kill_process(pid).is_ok();
+        (own, mem, signals, elsewhere)
     };
     let before = tries.clone()();
     let thread = std::thread::spawn(move || {
@@ -224,9 +228,9 @@ fn a_thread_that_keeps_to_itself_looks_into_no_process_and_signals_none() {
     let (is_kept, after) = thread.join().unwrap();
     other.kill().unwrap();
     other.wait().unwrap();
-    assert_eq!(before, (true, true, true));
+    assert_eq!(before, (true, true, true, true));
     if is_kept {
-        assert_eq!((after.0, after.1), (true, false));
+        assert_eq!((after.0, after.1, after.3), (true, false, true));
     } else {
         println!("SKIP: this kernel has no Landlock");
     }

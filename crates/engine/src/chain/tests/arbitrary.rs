@@ -39,6 +39,7 @@ const PIECES: &[&str] = &[
     "\t",
     "é",
     "\u{0}",
+    "\"\\e[2J\": ",
     "#",
     "&x ",
     "*x",
@@ -60,6 +61,11 @@ fn check_answer(text: &str) -> Result<(), TestCaseError> {
     for error in &errors.errors {
         prop_assert!(error.at.line as usize <= line_count, "{error}");
         prop_assert!(!error.message.is_empty() && !error.repair.is_empty());
+        let told = error.to_string();
+        prop_assert!(
+            !told.contains(|c: char| c.is_control() && c != '\n'),
+            "{told:?}"
+        );
     }
     prop_assert!(errors.errors.is_sorted_by_key(|error| error.at));
     let again = check_text(text).err();

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use catena_wire::ethernet::EtherType;
 use catena_wire::ip::Protocol;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::key::ANY;
 use crate::units::quantity;
@@ -160,3 +160,9 @@ impl EtherTypeName {
 }
 
 quantity!(EtherTypeName, "^[a-z0-9-]+$", "0x88cc");
+
+impl Serialize for EtherTypeName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("0x{:04x}", self.0.0))
+    }
+}

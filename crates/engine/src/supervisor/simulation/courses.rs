@@ -81,7 +81,7 @@ impl History<'_> {
     }
 
     /// The worker of a node.
-    fn worker_of(&mut self, node: &str) -> usize {
+    pub(super) fn worker_of(&mut self, node: &str) -> usize {
         let supervisor = self.supervisor();
         let nodes = &supervisor.chain.nodes;
         let index = nodes.iter().position(|here| here.name == node).unwrap();

@@ -531,3 +531,11 @@ fn whatever_happens_in_whatever_order_nothing_is_lost() {
         panic!("{seeds:?} went wrong; CATENA_SEED={seed} CATENA_HISTORIES=1:\n{why}");
     }
 }
+
+/// A supervisor took over in a change, and made another one before it had heard the last of the
+/// first.
+#[test]
+fn what_went_wrong_in_a_history_once_does_so_no_more() {
+    let root = tempfile::tempdir().unwrap();
+    live(105_498_321, root.path()).unwrap_or_else(|why| panic!("{why}"));
+}

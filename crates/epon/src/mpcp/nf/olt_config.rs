@@ -5,7 +5,7 @@ use catena_engine::units::{Rate, Span};
 use catena_wire::ethernet::MacAddr;
 use catena_wire::mpcp::QUANTUM_NS;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::super::super::ipact::{Discipline, Settings, Share};
 use super::super::super::olt::{GUARD_MIN, Olt, Params};
@@ -13,7 +13,7 @@ use super::super::super::simulate::{FIBRE_PS_PER_M, QUANTUM_PS};
 use super::super::super::{ONU_COUNT_MAX, QUANTA_PER_SECOND};
 
 /// How much of what an ONU reports is granted.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Service {
     /// Its limit, whatever it reports.

@@ -18,8 +18,9 @@ use crate::phy::receiver_counts;
 const BLOCKS: u64 = DATA_BLOCKS as u64;
 /// Blocks of idle that open a burst.
 const OPENING_BLOCKS: u64 = OPENING_OCTETS / 8;
-/// Codewords of darkness after which no receiver believes in a burst any more.
-const DARK_CODEWORDS: usize = 4;
+/// Codewords of darkness after which no receiver believes in a burst any more: one may be needed to
+/// fill up a codeword that has begun, and in the next lies a terminator.
+const DARK_CODEWORDS: usize = 2;
 static DARK: [u8; (DARK_CODEWORDS * CODEWORD_BITS).div_ceil(8)] =
     [0; (DARK_CODEWORDS * CODEWORD_BITS).div_ceil(8)];
 
