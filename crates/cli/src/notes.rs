@@ -53,7 +53,7 @@ impl Notes {
     /// Says one line.
     pub(crate) fn say(&self, line: impl Into<String>) {
         let Some(lines) = &self.lines else { return };
-        let mut line = line.into();
+        let mut line = crate::output::harmless(&line.into());
         line.push('\n');
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = lines.try_send(line) {
             // A count for people; no memory hangs on it: Relaxed.

@@ -7,6 +7,8 @@ use std::fmt;
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use catena_engine::chain::values::printed;
+
 /// As `print!`.
 macro_rules! out {
     ($($part:tt)*) => { $crate::output::write(format_args!($($part)*)) };
@@ -34,7 +36,21 @@ macro_rules! errln {
 
 /// Writes to the standard error, if somebody takes it.
 pub(crate) fn complain(text: fmt::Arguments<'_>) {
-    let _ = std::io::stderr().lock().write_fmt(text);
+    let text = harmless(&text.to_string());
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// What people are told may quote names of files and values of others: of what would tell their
+/// terminal something, only what ends and begins a line is left.
+pub(crate) fn harmless(text: &str) -> String {
+    let is_layout = |c: char| matches!(c, '\n' | '\r' | '\t');
+    text.chars().fold(String::new(), |mut text, c| {
+        match is_layout(c) {
+            true => text.push(c),
+            false => text.extend(printed(c)),
+        }
+        text
+    })
 }
 
 /// Writes to the standard output.
@@ -47,5 +63,17 @@ pub(crate) fn write(text: fmt::Arguments<'_>) {
         && !IS_TOLD.swap(true, Ordering::Relaxed)
     {
         errln!("catena: cannot write to the standard output: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_gives_a_terminal_no_orders() {
+        let told = harmless("\ra\tb\n\x1b]0;c\x07\u{9b}2J \u{202e}d é\n");
+        let wanted = "\ra\tb\n\\u{1b}]0;c\\u{7}\\u{9b}2J \\u{202e}d é\n";
+        assert_eq!(told, wanted);
     }
 }

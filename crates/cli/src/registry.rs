@@ -50,6 +50,8 @@ pub(crate) fn registry() -> Arc<Registry> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
@@ -62,5 +64,42 @@ mod tests {
         let taken = catena_engine::nfs::KINDS[0];
         let fault = add(&[taken]).unwrap_err();
         assert!(fault.contains(taken.name), "{fault}");
+    }
+
+    /// Settings that a schema lets out, says nothing of, and does not let be null.
+    fn silent(schema: &Value, path: &str, found: &mut Vec<String>) {
+        if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+            let required = schema.get("required").and_then(Value::as_array);
+            for (name, own) in properties {
+                let mut names = required.into_iter().flatten();
+                let is_required = names.any(|one| one == name.as_str());
+                let is_nullable = own.to_string().contains("\"null\"");
+                // A list or map that is left out is empty.
+                let may_be_empty = ["items", "additionalProperties"];
+                let may_be_empty = may_be_empty.iter().any(|key| own.get(key).is_some());
+                if !is_required && !is_nullable && !may_be_empty && own.get("default").is_none() {
+                    found.push(format!("{path}: {name}"));
+                }
+            }
+        }
+        match schema {
+            Value::Object(map) => map.values().for_each(|one| silent(one, path, found)),
+            Value::Array(items) => items.iter().for_each(|one| silent(one, path, found)),
+            _ => (),
+        }
+    }
+
+    /// Reports fill in what a chain file leaves out, as the schemas tell it.
+    #[test]
+    fn schemas_say_what_each_setting_is_where_it_is_left_out() {
+        let all = registry();
+        let nfs = all.nfs.iter().map(|kind| (kind.name, kind.schema));
+        let ports = all.ports.iter().map(|kind| (kind.name, kind.schema));
+        let wraps = all.wraps.iter().map(|kind| (kind.name, kind.schema));
+        let mut found = Vec::new();
+        for (name, schema) in nfs.chain(ports).chain(wraps) {
+            silent(&serde_json::json!(schema()), name, &mut found);
+        }
+        assert!(found.is_empty(), "{found:#?}");
     }
 }

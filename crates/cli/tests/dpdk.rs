@@ -7,6 +7,8 @@ mod guest;
 mod guide;
 #[path = "dpdk/host.rs"]
 mod host;
+#[path = "dpdk/list.rs"]
+mod list;
 #[path = "dpdk/lives.rs"]
 mod lives;
 #[path = "dpdk/memif.rs"]
@@ -19,6 +21,8 @@ mod nonsense;
 mod peer;
 #[path = "dpdk/plugin.rs"]
 mod plugin;
+#[path = "dpdk/study.rs"]
+mod study;
 mod support;
 #[path = "dpdk/switch.rs"]
 mod switch;

@@ -3,10 +3,13 @@
 //!
 //! No test waits for a time: each waits for a state (see `support`).
 
+#[path = "support/joined.rs"]
+mod joined;
 mod support;
 
 use std::process::Command;
 
+use joined::Joined;
 use rustix::process::Signal;
 use serde_json::Value;
 use support::*;
@@ -141,39 +144,21 @@ fn killed_functions_are_replaced_on_links_with_the_update_flag() {
     killed_functions_are_replaced("downstream", "flag");
 }
 
-/// `catena worker --join`, ended with the test in any case.
-struct Joined(std::process::Child);
-
-impl Joined {
-    /// Ends by itself, and well, once its workers have been stopped.
-    fn end(mut self) {
-        let start = std::time::Instant::now();
-        while start.elapsed() < PATIENCE {
-            if let Some(status) = self.0.try_wait().unwrap() {
-                assert!(status.success(), "{status}");
-                return;
-            }
+/// Ends by itself, and well, once its workers have been stopped.
+fn end(mut joined: Joined) {
+    let start = std::time::Instant::now();
+    while start.elapsed() < PATIENCE {
+        if let Some(status) = joined.0.try_wait().unwrap() {
+            assert!(status.success(), "{status}");
+            return;
         }
-        panic!("it waits for another chain");
     }
+    panic!("it waits for another chain");
 }
 
-impl Joined {
-    fn start(workers: &std::path::Path, names: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
-        command.args(["worker", "--join"]).arg(workers);
-        for name in names {
-            command.args(["--as", name]);
-        }
-        Self(command.spawn().unwrap())
-    }
-}
-
-impl Drop for Joined {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn join(workers: &std::path::Path, names: &[&str]) -> Joined {
+    let command = Command::new(env!("CARGO_BIN_EXE_catena"));
+    Joined::start(command, workers.to_str().unwrap(), names)
 }
 
 /// The chain of containers/epon.yaml, with processes in place of containers: the supervisor starts
@@ -190,9 +175,9 @@ fn workers_that_others_start_join_their_chain_and_join_again() {
         .replace("count: 2000", "timeout: 50ms");
     let dir = tempfile::tempdir().unwrap();
     let workers = dir.path().join("run/joined/workers");
-    let first = Joined::start(&workers, &["ports"]);
-    let both = Joined::start(&workers, &["olt", "onu"]);
-    let fibre = Joined::start(&workers, &["fibre"]);
+    let first = join(&workers, &["ports"]);
+    let both = join(&workers, &["olt", "onu"]);
+    let fibre = join(&workers, &["fibre"]);
     let chain = Running::start_joined("joined", &text, dir);
     frames_flow_at(&chain, "joined", "onu");
     let status = chain.until("an answer", |_| true);
@@ -203,7 +188,7 @@ fn workers_that_others_start_join_their_chain_and_join_again() {
     frames_flow_at(&chain, "joined", "onu");
     let status = chain.stop();
     for joined in [first, both, fibre] {
-        joined.end();
+        end(joined);
     }
     assert_conserved(&status);
     assert_eq!(number(&status["deaths"]), 1);

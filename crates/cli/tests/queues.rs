@@ -11,6 +11,7 @@ mod support;
 use std::collections::HashSet;
 use std::net::UdpSocket;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread::JoinHandle;
@@ -467,4 +468,50 @@ fn bridge(side: &str) {
         run(&format!("ip link set dev {port} master {side}2"));
     }
     run(&format!("ip link set dev {side}2 up"));
+}
+
+/// `catena port list` tells how many queues an interface has, and how many it can have.
+#[test]
+fn queues_of_an_interface_are_listed() {
+    let test = "queues_of_an_interface_are_listed";
+    if !can_run(test) {
+        return;
+    }
+    let list = |more: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_catena"))
+            .args(["port", "list"])
+            .args(more)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let told = |name: &str| {
+        let listed: Value = serde_json::from_str(&list(&["--json"])).unwrap();
+        let interfaces = listed["machine"]["interfaces"].as_array().unwrap();
+        let one = interfaces.iter().find(|one| one["name"] == name).unwrap();
+        let ports = one["ports"].as_array().unwrap();
+        assert!(ports.iter().all(|port| port["is_usable"] == true), "{one}");
+        assert_eq!(one["driver"], "veth", "{one}");
+        ["queues", "queues_max"].map(|key| number(&one[key]))
+    };
+    isolated(test, || {
+        run(
+            "ip link add name many numrxqueues 4 numtxqueues 4 type veth peer name one \
+             numrxqueues 1 numtxqueues 1",
+        );
+        run("ip link set dev many up");
+        run("ip link set dev one up");
+        assert_eq!((told("many"), told("one")), ([4, 4], [1, 1]));
+        run("ethtool -L many rx 2 tx 2");
+        assert_eq!((told("many"), told("one")), ([2, 4], [1, 1]));
+        let text = list(&[]);
+        let line = |name: &str| {
+            let start = format!("{name}: ");
+            let mut lines = text.lines();
+            lines.find(|line| line.starts_with(&start)).unwrap()
+        };
+        assert!(line("many").ends_with("queues: 2 of 4"), "{text}");
+        assert!(line("one").ends_with("queues: 1"), "{text}");
+    });
 }

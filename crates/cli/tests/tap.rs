@@ -110,6 +110,8 @@ fn interfaces_are_deleted_and_return_under_traffic_and_the_chain_lives() {
         own();
         let answers = |host: &Host| host.run("ping -c 2 -i 0.2 -W 5 198.18.0.1");
         answers(&host);
+        let kinds = ["tap", "packet_socket"];
+        assert_few_rights(&chain, &chain.until("status", |_| true), &kinds);
         // Packets to an address without an owner: the host floods it with ARP and echo requests.
         run("ip neighbour add 198.18.0.9 lladdr 02:00:00:00:00:09 dev tap0");
         let mut flood = Command::new("ping")

@@ -63,6 +63,7 @@ fn programs_reach_each_other_without_a_copied_byte() {
             let hosts = hosts();
             let chain = Running::start("xdp", &chain(mode));
             hosts[0].run("ping -c 5 -i 0.2 -W 5 198.18.0.2");
+            assert_few_rights(&chain, &chain.until("a status", |_| true), &["xdp"]);
             let result = iperf3(&hosts, "198.18.0.2", &["-n", "8M"]);
             let bytes = number(&result["end"]["sum_received"]["bytes"]);
             // The client ends once 8 MiB are sent; the server counts what had arrived by then.

@@ -6,11 +6,10 @@
 //! [`BATCHES`] batches; the medians of batches are nearly independent even if neighbouring pairs
 //! are not, and one stall does not move them. Their t interval is the result.
 //!
-//! Looking again and again until something is significant finds differences where there are none.
-//! So looks are fixed beforehand, [`LOOKS`] in all, and each may spend only its part of the error
-//! that the whole comparison is allowed (alpha spending by the cube of time, added up by Boole's
-//! inequality): stopping early costs nothing in honesty. The interval that is reported has the
-//! confidence of the look it was made at.
+//! The data are looked at once, after all pairs, whose number is fixed beforehand ([`power`]).
+//! Looking again and again until something is significant finds differences where there are none;
+//! where each look may spend only a part of the error that is no more so, but a ratio that ends its
+//! own comparison as soon as it is far enough from 1 is too far from 1 on average.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,12 +20,12 @@ use crate::stats::Interval;
 use crate::stats::quantile::median;
 use crate::stats::random::Random;
 use crate::stats::student::t_quantile;
-use crate::stats::{deviation, mean};
+use crate::stats::{deviation, halves, mean};
 
-/// Batches that pairs are put into at each look.
+/// Batches that pairs are put into.
 pub const BATCHES: usize = 20;
-/// How often the data are looked at, at equal distances.
-pub const LOOKS: usize = 5;
+/// Least pairs: a batch of fewer than five has hardly a median.
+pub const PAIRS_MIN: usize = 5 * BATCHES;
 
 /// Which system a slice measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,10 +39,9 @@ pub enum Side {
 /// What a comparison is to find out.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Pairs of slices at most; at least `LOOKS * BATCHES`.
-    pub pairs_max: usize,
-    /// Chance of a verdict of difference between equals, over all looks; 0.05 unless there is a
-    /// reason.
+    /// Pairs of slices; at least [`PAIRS_MIN`].
+    pub pairs: usize,
+    /// Chance of a verdict of difference between equals; 0.05 unless there is a reason.
     pub false_alarms: f64,
     /// Differences below this share do not matter: if the interval lies within, the verdict is
     /// [`Verdict::Same`].
@@ -56,7 +54,7 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum CompareError {
     /// Batches of less than one pair.
-    #[error("{0} pairs are too few to compare: plan at least {least}", least = LOOKS * BATCHES)]
+    #[error("{0} pairs are too few to compare: plan at least {PAIRS_MIN}")]
     TooFewPairs(usize),
     /// A share out of range.
     #[error("{name} is {value}; it must be above 0 and below 1")]
@@ -97,8 +95,6 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// Pairs that were measured.
     pub pairs: usize,
-    /// The look at which it ended, from 1.
-    pub look: usize,
     /// The least relative difference that these data would have shown, as a share.
     pub detectable: f64,
 }
@@ -112,18 +108,6 @@ pub struct Interleaving {
     pending: Option<f64>,
     log_ratios: Vec<f64>,
     result: Option<Comparison>,
-    is_whole: bool,
-}
-
-/// The part of the allowed error that looks up to number `look` may have spent.
-fn spent(false_alarms: f64, look: usize) -> f64 {
-    let share = look as f64 / LOOKS as f64;
-    false_alarms * share.powi(3)
-}
-
-/// The error that the last look may spend.
-fn last_error(false_alarms: f64) -> f64 {
-    spent(false_alarms, LOOKS) - spent(false_alarms, LOOKS - 1)
 }
 
 fn draw(random: &mut Random) -> Side {
@@ -144,8 +128,8 @@ impl Interleaving {
     ///
     /// Plans that cannot give a verdict.
     pub fn new(plan: Plan) -> Result<Self, CompareError> {
-        if plan.pairs_max < LOOKS * BATCHES {
-            return Err(CompareError::TooFewPairs(plan.pairs_max));
+        if plan.pairs < PAIRS_MIN {
+            return Err(CompareError::TooFewPairs(plan.pairs));
         }
         for (name, value) in [("false_alarms", plan.false_alarms), ("margin", plan.margin)] {
             if !(value > 0.0 && value < 1.0) {
@@ -159,19 +143,9 @@ impl Interleaving {
             pending: None,
             log_ratios: Vec::new(),
             result: None,
-            is_whole: false,
         };
         comparison.draw_order();
         Ok(comparison)
-    }
-
-    /// Looks at the data once, after all pairs: for those who ask how much, not whether. A ratio
-    /// that ends its own comparison as soon as it is far enough from 1 is too far from 1 on
-    /// average.
-    #[must_use]
-    pub const fn whole(mut self) -> Self {
-        self.is_whole = true;
-        self
     }
 
     fn draw_order(&mut self) {
@@ -212,13 +186,8 @@ impl Interleaving {
         };
         self.log_ratios.push((b / a).ln());
         self.draw_order();
-        let pairs = self.log_ratios.len();
-        let due = (1..=LOOKS).find(|look| pairs == self.plan.pairs_max * look / LOOKS);
-        if let Some(look) = due.filter(|look| !self.is_whole || *look == LOOKS) {
-            let comparison = self.look(look);
-            if look == LOOKS || comparison.verdict != Verdict::Inconclusive {
-                self.result = Some(comparison);
-            }
+        if self.log_ratios.len() == self.plan.pairs {
+            self.result = Some(self.look());
         }
         Ok(())
     }
@@ -228,21 +197,30 @@ impl Interleaving {
         self.result.as_ref()
     }
 
-    fn look(&self, look: usize) -> Comparison {
-        let false_alarms = self.plan.false_alarms;
-        let spent_before = if self.is_whole {
-            0.0
-        } else {
-            spent(false_alarms, look - 1)
-        };
-        let error = spent(false_alarms, look) - spent_before;
+    /// The median of each batch, in order of time.
+    fn medians(&self) -> Vec<f64> {
         let count = self.log_ratios.len();
-        let medians: Vec<_> = (0..BATCHES)
-            .filter_map(|batch| {
-                let (from, to) = (batch * count / BATCHES, (batch + 1) * count / BATCHES);
-                median(&self.log_ratios[from..to])
-            })
-            .collect();
+        let batch = |batch: usize| {
+            let (from, to) = (batch * count / BATCHES, (batch + 1) * count / BATCHES);
+            median(&self.log_ratios[from..to])
+        };
+        (0..BATCHES).filter_map(batch).collect()
+    }
+
+    /// The ratio in the second half of the pairs over that in the first: 1 in a steady state.
+    pub fn change(&self) -> Option<Interval> {
+        let change = halves::change(&self.medians())?;
+        Some(Interval {
+            estimate: change.estimate.exp(),
+            low: change.low.exp(),
+            high: change.high.exp(),
+            ..change
+        })
+    }
+
+    fn look(&self) -> Comparison {
+        let error = self.plan.false_alarms;
+        let medians = self.medians();
         let centre = mean(&medians).unwrap_or(0.0);
         let spread = deviation(&medians).unwrap_or(0.0) / (medians.len() as f64).sqrt();
         let half = spread * t_quantile(1.0 - error / 2.0, medians.len() - 1);
@@ -266,8 +244,7 @@ impl Interleaving {
         Comparison {
             ratio,
             verdict,
-            pairs: count,
-            look,
+            pairs: self.log_ratios.len(),
             detectable: half.exp_m1(),
         }
     }
@@ -279,10 +256,10 @@ mod tests {
 
     /// A machine whose speed wanders (first-order autoregressive), with noise of each slice and
     /// stalls that take half of one in a hundred slices.
-    fn compare(seed: u64, effect: f64, pairs_max: usize, margin: f64) -> Comparison {
+    fn compare(seed: u64, effect: f64, pairs: usize, margin: f64) -> Comparison {
         let mut random = Random::new(seed);
         let plan = Plan {
-            pairs_max,
+            pairs,
             false_alarms: 0.05,
             margin,
             seed: seed ^ 0x5eed,
@@ -321,19 +298,76 @@ mod tests {
     }
 
     #[test]
-    fn large_differences_end_early_and_none_is_called_same() {
+    fn all_pairs_are_measured_and_no_difference_is_called_same() {
         let large = compare(1, 0.3, 5000, 0.01);
-        assert_eq!((large.verdict, large.look), (Verdict::Higher, 1));
+        assert_eq!((large.verdict, large.pairs), (Verdict::Higher, 5000));
         let same = compare(2, 0.0, 5000, 0.01);
         assert_eq!(same.verdict, Verdict::Same);
         assert!(same.detectable < 0.01);
+    }
+
+    /// Goal: the ratio is not the one that a lucky look would have ended with. Method: a difference
+    /// that is about as large as its interval is wide, so that early ends would often come from
+    /// exaggerations; over 400 comparisons the mean is the truth, to three standard errors.
+    #[test]
+    fn a_difference_beneath_the_noise_is_estimated_without_bias() {
+        let found: Vec<_> = (0..400)
+            .map(|seed| compare(seed, 0.006, 200, 1e-9))
+            .collect();
+        let logs: Vec<_> = found.iter().map(|one| one.ratio.estimate.ln()).collect();
+        let error = deviation(&logs).unwrap() / 20.0;
+        let away = mean(&logs).unwrap() - 1.006_f64.ln();
+        assert!(away.abs() < 3.0 * error && error < 5e-4, "{away} {error}");
+        let named = found
+            .iter()
+            .filter(|one| one.verdict == Verdict::Higher)
+            .count();
+        assert!(
+            (100..380).contains(&named),
+            "{named}: the noise hides nothing"
+        );
+    }
+
+    /// Goal: a ratio that moves while it is measured is told, and one that stays is not.
+    #[test]
+    fn a_ratio_that_moves_is_no_steady_state() {
+        let change = |seed: u64, drift: f64| {
+            let plan = Plan {
+                pairs: 400,
+                false_alarms: 0.05,
+                margin: 0.01,
+                seed,
+            };
+            let mut random = Random::new(seed);
+            let mut comparison = Interleaving::new(plan).unwrap();
+            let mut count = 0.0;
+            while let Some(side) = comparison.next() {
+                count += 1.0;
+                let moved = if side == Side::B {
+                    drift * count / 800.0
+                } else {
+                    0.0
+                };
+                let value = (moved + 0.02 * random.normal()).exp();
+                comparison.report(value).unwrap();
+            }
+            comparison.change().unwrap()
+        };
+        let holds = |found: &Interval| (found.low..=found.high).contains(&1.0);
+        let steady = (0..300).filter(|seed| holds(&change(*seed, 0.0))).count();
+        assert!(steady >= 291, "{steady} of 300");
+        let moved = change(1, 0.05);
+        assert!(
+            !holds(&moved) && (moved.estimate - 1.025).abs() < 0.005,
+            "{moved:?}"
+        );
     }
 
     #[test]
     fn a_seed_repeats_the_order_and_both_orders_occur() {
         let order = |seed| {
             let plan = Plan {
-                pairs_max: 100,
+                pairs: 100,
                 false_alarms: 0.05,
                 margin: 0.01,
                 seed,
@@ -358,15 +392,12 @@ mod tests {
     #[test]
     fn impossible_plans_and_values_are_refused() {
         let plan = Plan {
-            pairs_max: 100,
+            pairs: 100,
             false_alarms: 0.05,
             margin: 0.01,
             seed: 0,
         };
-        let few = Plan {
-            pairs_max: 99,
-            ..plan
-        };
+        let few = Plan { pairs: 99, ..plan };
         assert_eq!(
             Interleaving::new(few).unwrap_err(),
             CompareError::TooFewPairs(99)

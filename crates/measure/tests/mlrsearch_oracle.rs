@@ -142,7 +142,7 @@ fn classifications_agree_with_the_package_of_the_authors() {
             .collect();
         cases.push((goal, trials));
     }
-    // The point of the draft's example at which its table and its code disagree.
+    // Point 5 of the example of RFC 9971 (C.3.5), at which its table and its code disagree.
     let (seconds, ns) = (Duration::from_secs, 1_000_000_000);
     let record = |duration_s: u64, loss_ratio| TrialRecord {
         duration_ns: duration_s * ns,

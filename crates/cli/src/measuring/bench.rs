@@ -6,26 +6,36 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use catena_engine::chain::Chain;
+use catena_engine::chain::WaitChoice;
 use catena_engine::supervisor::runtime_dir::default_root;
 use catena_measure::device::{
-    Device, DeviceError, Fate, Offer, Outcome as TrialOutcome, Setting, TrialProfile,
+    Baseline, Device, DeviceError, Extremes, Fate, Offer, Outcome as TrialOutcome, Setting,
+    TrialProfile, Turns, baseline_rows,
 };
-use catena_measure::doctor::energy::gbps_per_watt;
 use catena_measure::flow_quality::Quality;
 use catena_measure::latency::stall::{NoiseBracket, NoiseFloor};
-use catena_measure::latency::{Direction, Latency};
 use catena_measure::report::{Document, TrialRow, time};
+use catena_measure::stats::quantile::median;
 use catena_measure::traffic::send_record::SendRecord;
 
 use super::environment;
 use super::output::Output;
+use super::power::Power;
 use super::progress::Progress;
+use super::row::row;
+use super::starts::Starts;
 use crate::commands::Failure;
 use crate::registry::registry;
 
 /// How often a trial is repeated because the generator fell short: if that was no accident, it will
 /// do so again.
 const GENERATOR_REPEATS: u32 = 2;
+
+/// How often a trial without a device is repeated: it is a matter of a moment, and says so if it
+/// gave nothing.
+const BASELINE_REPEATS: u32 = 2;
+/// Samples from which on a median is one.
+const MEDIAN_SAMPLES: usize = 50;
 
 /// A trial that counts, or why there is none.
 pub(crate) enum Measured {
@@ -62,6 +72,7 @@ pub(crate) struct Bench {
     pub(crate) progress: Progress,
     setting: Setting,
     trials: TrialSetting,
+    starts: Starts,
     before: Option<NoiseFloor>,
     /// Largest error of the offered load over all trials that count.
     pub(crate) load_error: f64,
@@ -69,49 +80,10 @@ pub(crate) struct Bench {
     power: Power,
     /// What the generator sent in trials at a load that count, by how late.
     sent: SendRecord,
-}
-
-/// What trials that count moved, and what that took.
-#[derive(Debug, Default)]
-struct Power {
-    /// The reading of a wattmeter, which replaces the machine's own.
-    watts: Option<f64>,
-    bits: f64,
-    joules: f64,
-    seconds: f64,
-    is_metered: bool,
-}
-
-impl Power {
-    fn add(&mut self, outcome: &TrialOutcome, frame_len: f64) {
-        let seconds = outcome.offer.duration.as_secs_f64();
-        let own = outcome.energy.map(|energy| energy.watts());
-        let Some(watts) = self.watts.or(own) else {
-            return;
-        };
-        self.is_metered = true;
-        self.bits += outcome.forwarded() as f64 * frame_len * 8.0;
-        self.joules += watts * seconds;
-        self.seconds += seconds;
-    }
-
-    /// Power, and throughput by power, with what measured it.
-    fn rows(&self) -> Vec<(String, String)> {
-        if !self.is_metered || self.seconds <= 0.0 {
-            return Vec::new();
-        }
-        let watts = self.joules / self.seconds;
-        let source = match self.watts {
-            Some(_) => "as --watts says",
-            None => "RAPL, packages only",
-        };
-        let per_watt = gbps_per_watt(self.bits / self.seconds, watts);
-        let per_watt = per_watt.map_or_else(|| "n/a".to_owned(), |value| format!("{value:.4}"));
-        vec![
-            ("power".to_owned(), format!("{watts:.1} W ({source})")),
-            ("Gbit/s per watt".to_owned(), per_watt),
-        ]
-    }
+    /// The tester by itself.
+    baselines: Vec<Baseline>,
+    /// What its part is held against.
+    extremes: Extremes,
 }
 
 /// SIGINT and SIGTERM end the trial that runs; what was found until then is written.
@@ -149,14 +121,14 @@ impl Bench {
             progress: Progress::new(),
             setting,
             trials,
+            starts: Starts::ForEachTrial,
             before,
             load_error: 0.0,
             quality: Quality::default(),
             sent: SendRecord::default(),
-            power: Power {
-                watts: trials.watts,
-                ..Power::default()
-            },
+            baselines: Vec::new(),
+            extremes: Extremes::default(),
+            power: Power::metered(trials.watts),
         })
     }
 
@@ -174,6 +146,19 @@ impl Bench {
             packet_count: None,
             samples,
         }
+    }
+
+    /// Chains stay up and take turns: how they do it, for so many pairs that count.
+    pub(crate) fn turns(&mut self, pairs: usize, slice: Duration, seed: u64) -> Turns {
+        let turns = Turns {
+            warmup: self.trials.warmup,
+            pairs: u32::try_from(pairs).unwrap_or(u32::MAX),
+            slice,
+            seed,
+        };
+        let left_out = turns.left_out();
+        self.starts = Starts::ForAllSlices { left_out, slice };
+        turns
     }
 
     /// A chain as a device of this measurement.
@@ -228,34 +213,49 @@ impl Bench {
         })
     }
 
-    /// What the tester adds by itself: latency without a device, in one trial that is none of the
-    /// report's. It is stated and not subtracted.
+    /// Measures what the tester adds by itself, as it runs with `device`, and waits like it unless
+    /// told otherwise: in one trial that is none of the report's, nor subtracted from any.
     pub(crate) fn baseline(
+        &mut self,
+        device: &Device,
+        wait: Option<WaitChoice>,
+        profile: &TrialProfile,
+        offer: &Offer,
+    ) -> Result<(), Failure> {
+        let run = &device.chain().run;
+        let mut alone = row(&[], Some(device.tester_mode()))?;
+        (alone.run.wait, alone.run.burst) = (wait.unwrap_or(run.wait), run.burst);
+        match self.try_baseline(alone, profile, offer) {
+            Ok(found) => self.baselines.push(found),
+            Err(DeviceError::Interrupted) => {}
+            Err(error) => return Err(Failure::running(error)),
+        }
+        Ok(())
+    }
+
+    /// The same of a tester that is given as a chain without a device, for who keeps it.
+    pub(crate) fn try_baseline(
         &mut self,
         alone: Chain,
         profile: &TrialProfile,
         offer: &Offer,
-    ) -> Result<Option<(String, String)>, Failure> {
+    ) -> Result<Baseline, DeviceError> {
         self.progress.show("the tester without a device", 0.0);
-        let mut alone = self.device(alone)?;
-        let outcome = match alone.run(profile, offer) {
-            Ok(outcome) => outcome,
-            Err(DeviceError::Interrupted) => return Ok(None),
-            Err(error) => return Err(Failure::running(error)),
-        };
-        let latency = Latency::of(Direction::OneWay, &outcome.samples()).delay;
-        let ns = |value: Option<i64>| value.map_or_else(|| "n/a".to_owned(), |ns| time(ns as f64));
-        let value = match outcome.fate().name() {
-            Some(why) => format!("not known: {why}"),
-            None => format!(
-                "p50 {}, p99 {}, longest {}, in one trial without a device; not \
-                 subtracted",
-                ns(latency.quantile(0.5)),
-                ns(latency.quantile(0.99)),
-                ns(latency.max_ns)
-            ),
-        };
-        Ok(Some(("tester's own baseline".to_owned(), value)))
+        let mut alone = Device::new(alone, self.setting.clone(), self.output.trial())?;
+        let mode = alone.tester_mode();
+        let mut found = Baseline::of(mode, &alone.run(profile, offer)?);
+        for _ in 0..self.trials.repeats.min(BASELINE_REPEATS) {
+            if found.found.is_ok() {
+                break;
+            }
+            found = Baseline::of(mode, &alone.run(profile, offer)?);
+        }
+        Ok(found)
+    }
+
+    /// Tells of baselines that were measured before, and holds them against `extremes`.
+    pub(crate) fn keep_baselines(&mut self, (baselines, extremes): (Vec<Baseline>, Extremes)) {
+        (self.baselines, self.extremes) = (baselines, extremes);
     }
 
     fn note(&mut self, outcome: &TrialOutcome, fate: &Fate, name: &str) {
@@ -272,8 +272,19 @@ impl Bench {
         if *fate == Fate::Valid {
             self.load_error = self.load_error.max(outcome.offered_load_error());
             self.quality.add(&outcome.quality());
-            if outcome.offer.load_pps.is_some() {
-                self.sent.add_lateness(&outcome.sent.record);
+            if outcome.offer.load_pps.is_none() {
+                self.extremes.add_rate(outcome.forwarding_rate_pps());
+                return;
+            }
+            self.sent.add_lateness(&outcome.sent.record);
+            self.extremes.load_error = Some(self.load_error);
+            // Searches keep two samples, which are no median.
+            if outcome.received.samples.len() >= MEDIAN_SAMPLES {
+                let delays = outcome.samples().into_iter();
+                let delays: Vec<_> = delays.map(|sample| sample.delay_ns() as f64).collect();
+                median(&delays)
+                    .into_iter()
+                    .for_each(|ns| self.extremes.add_median(ns));
             }
         }
     }
@@ -335,16 +346,12 @@ impl Bench {
             self.document.noise.push(("all".to_owned(), bracket));
         }
         self.describe_packets();
+        let rows = baseline_rows(&self.baselines, &self.extremes);
+        self.document.results.extend(rows);
         self.document.environment.push((
             "trials".to_owned(),
-            format!(
-                "the chain is started anew for each; {:?} of traffic before each are not counted; \
-                 effective duration is the sending time behind that; counts are read after it has \
-                 drained and stopped; waits of RFC 2544 section 23 are not kept; other work may \
-                 take {} % of a trial from its workers",
-                self.trials.warmup,
-                self.trials.rivals_max * 100.0
-            ),
+            self.starts
+                .describe(self.trials.warmup, self.trials.rivals_max),
         ));
         self.output.write(&self.document)?;
         if as_json {

@@ -87,6 +87,20 @@ fn wakeup_text(cores: &[Wakeups]) -> String {
     format!("{warning}sleeping cores run late by {}", words.join("; "))
 }
 
+/// How this program was built: Cargo's profile, and what that means for its speed.
+pub(crate) fn build() -> String {
+    let assertions = if cfg!(debug_assertions) {
+        "with debug assertions: slower than a release"
+    } else {
+        "without debug assertions"
+    };
+    format!(
+        "profile {}, opt-level {}, {assertions}",
+        env!("CATENA_PROFILE"),
+        env!("CATENA_OPT_LEVEL")
+    )
+}
+
 /// A document that names the machine and the command.
 pub(crate) fn document(title: &str) -> Document {
     let mut document = Document::new(title, now());
@@ -95,12 +109,7 @@ pub(crate) fn document(title: &str) -> Document {
         document.environment.push((name.to_owned(), value));
     };
     add("catena", Some(env!("CARGO_PKG_VERSION").to_owned()));
-    let build = if cfg!(debug_assertions) {
-        "with debug assertions: slower than a release"
-    } else {
-        "without debug assertions"
-    };
-    add("build", Some(build.to_owned()));
+    add("build", Some(build()));
     add("commit of the build", commit());
     add("kernel", first_line("/proc/sys/kernel/osrelease"));
     add("processor", processor());

@@ -1,32 +1,38 @@
 //! Trials of a study: each in its P and C states, over its wires, on its chain, at its load.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use catena_engine::chain::Mode;
 use catena_engine::probe::{ProbeSettings, Tier};
 use catena_measure::blame::Blame;
-use catena_measure::device::{DeviceError, Offer, TrialProfile};
+use catena_measure::device::{Baseline, DeviceError, Offer, TrialProfile};
 use catena_measure::doctor::Tree;
 use catena_measure::doctor::residency::Residency;
 use catena_measure::doctor::states::{self, StateGuard, StatePlan, States};
 use catena_measure::probes::ProbeReport;
 use catena_measure::probes::report::PathReport;
 use catena_measure::stats::quantile::median;
-use catena_measure::study::cell::{Cell, LoadLevel, PORT, STATES};
+use catena_measure::study::cell::{Cell, FACTORS, LoadLevel, MODE, PORT, STATES};
 use catena_measure::study::chain::TESTER_PORTS;
+use catena_measure::study::document::LINK;
 use catena_measure::study::wire::{WireKind, Wires};
 use catena_measure::study::{Measured as Kept, Record, Study, Unit};
 
 use super::bench::{Bench, Measured};
 use super::environment;
 use super::probing::measured_ns;
+use super::row::row;
 use crate::commands::Failure;
 use crate::registry::registry;
 
 /// How many packets are followed in a trial with probes, about.
 const FOLLOWED: f64 = 2500.0;
+
+/// Longest trial of the tester without a device: a study has many blocks.
+const BASELINE_MAX: Duration = Duration::from_secs(1);
 
 /// Why no further trial is run.
 pub(crate) enum Ended {
@@ -70,6 +76,8 @@ pub(crate) struct Laboratory<'a> {
     rates: BTreeMap<Cell, Vec<f64>>,
     /// Combinations whose chain does not run, and why.
     broken: BTreeMap<Cell, String>,
+    /// Blocks and settings of states in which the tester was measured by itself.
+    based: BTreeSet<(u32, String)>,
 }
 
 impl<'a> Laboratory<'a> {
@@ -91,8 +99,15 @@ impl<'a> Laboratory<'a> {
             states: None,
             rates: BTreeMap::new(),
             broken: BTreeMap::new(),
+            based: BTreeSet::new(),
             cells,
         };
+        let has_baseline = |record: &&Record| !record.baselines.is_empty();
+        for record in done.iter().filter(has_baseline) {
+            let states = record.cell.get(FACTORS[STATES]).cloned();
+            let key = (record.block, states.unwrap_or_default());
+            laboratory.based.insert(key);
+        }
         for cell in laboratory.cells.clone() {
             let key = study.key(&cell);
             let rates = done.iter().filter(|record| record.cell == key);
@@ -122,12 +137,19 @@ impl<'a> Laboratory<'a> {
             blame: None,
             probe_tax: None,
             idle_shares: BTreeMap::new(),
+            waiting: None,
+            build: Some(environment::build()),
+            baselines: Vec::new(),
         };
         if let Some(why) = self.broken.get(&cell) {
             record.result = Err(why.clone());
             return Ok(Ok(record));
         }
         self.set_states(&cell)?;
+        record.baselines = match self.baselines(unit.block, &cell, bench)? {
+            Ok(found) => found,
+            Err(ended) => return Ok(Err(ended)),
+        };
         let tree = Tree::new(&self.machine.root);
         let (idled, began) = (Residency::read(&tree), Instant::now());
         let found = self.measure(&cell, unit.block, bench, &mut record)?;
@@ -143,6 +165,54 @@ impl<'a> Laboratory<'a> {
         };
         record.attempts = bench.document.trials[first..].to_vec();
         Ok(Ok(record))
+    }
+
+    /// The tester by itself, once in each block and setting of states: as each mode of the study
+    /// has it, at the highest load and at the least rate, where combinations have them. A share of
+    /// a device's rate is none of the tester's.
+    fn baselines(
+        &mut self,
+        block: u32,
+        cell: &Cell,
+        bench: &mut Bench,
+    ) -> Result<Result<Vec<Baseline>, Ended>, Failure> {
+        let mut found = Vec::new();
+        let key = (block, self.study.level(cell, STATES).to_owned());
+        if block >= self.study.blocks || !self.based.insert(key) {
+            return Ok(Ok(found));
+        }
+        let length = Duration::from_nanos(self.study.trial_ns).min(BASELINE_MAX);
+        for mode in [Mode::Process, Mode::Inline] {
+            let of_mode = |cell: &&Cell| {
+                let is_inline = self.study.level(cell, MODE) == "inline"
+                    && self.study.level(cell, PORT) == LINK;
+                is_inline == (mode == Mode::Inline)
+            };
+            let cells: Vec<_> = self.cells.iter().filter(of_mode).collect();
+            let profile = cells.first().map(|cell| self.study.cell_profile(cell));
+            // What is wrong with it is said by the trials themselves.
+            let Some(Ok(profile)) = profile.map(|text| TrialProfile::of_document(&text)) else {
+                continue;
+            };
+            let loads = cells.iter().filter_map(|cell| match self.study.load(cell) {
+                LoadLevel::Max => Some(None),
+                LoadLevel::Rate(rate) => Some(Some(profile.profile().packets_per_second(rate))),
+                LoadLevel::Share(_) => None,
+            });
+            let loads: Vec<Option<f64>> = loads.collect();
+            let least = loads.iter().flatten().copied().reduce(f64::min);
+            let highest = loads.contains(&None).then_some(None);
+            for load in highest.into_iter().chain(least.map(Some)) {
+                let offer = bench.offer(load, length, self.study.samples as usize);
+                let alone = row(&[], Some(mode))?;
+                found.push(match bench.try_baseline(alone, &profile, &offer) {
+                    Ok(baseline) => baseline,
+                    Err(DeviceError::Interrupted) => return Ok(Err(Ended::Interrupted)),
+                    Err(error) => Baseline::new(mode, load, Err(error.to_string())),
+                });
+            }
+        }
+        Ok(Ok(found))
     }
 
     fn set_states(&mut self, cell: &Cell) -> Result<(), Failure> {
@@ -236,36 +306,36 @@ impl<'a> Laboratory<'a> {
         };
         let unit_seed = self.study.seed ^ u64::from(block);
         device.set_probes(is_probed.then(|| probes(&offer)));
-        Ok(
-            match bench.try_measure(&mut device, &profile, &offer, &title) {
-                Ok(Measured::Valid(outcome)) => {
-                    let measured_ns = measured_ns(&outcome);
-                    let report = device.take_probe_report();
-                    record.blame = report.and_then(|report| blame(report, measured_ns));
-                    if is_probed {
-                        let load = offer.load_pps;
-                        record.probe_tax =
-                            match device.probe_tax(&profile, probes(&offer), load, unit_seed) {
-                                Err(DeviceError::Interrupted) => {
-                                    return Ok(Err(Ended::Interrupted));
-                                }
-                                found => Some(found.map_err(|error| error.to_string())),
-                            };
-                    }
-                    Ok(Ok(Kept::of(&outcome, frame_len, block == 0, self.watts)))
+        let measured = bench.try_measure(&mut device, &profile, &offer, &title);
+        record.waiting = device.waiting().map(str::to_owned);
+        Ok(match measured {
+            Ok(Measured::Valid(outcome)) => {
+                let measured_ns = measured_ns(&outcome);
+                let report = device.take_probe_report();
+                record.blame = report.and_then(|report| blame(report, measured_ns));
+                if is_probed {
+                    let load = offer.load_pps;
+                    record.probe_tax =
+                        match device.probe_tax(&profile, probes(&offer), load, unit_seed) {
+                            Err(DeviceError::Interrupted) => {
+                                return Ok(Err(Ended::Interrupted));
+                            }
+                            found => Some(found.map_err(|error| error.to_string())),
+                        };
                 }
-                Ok(Measured::GeneratorLimited) => {
-                    Ok(Err("the generator does not sustain this load".to_owned()))
-                }
-                Ok(Measured::Invalid(why)) => Ok(Err(why)),
-                Ok(Measured::Interrupted) => Err(Ended::Interrupted),
-                Err(error) => {
-                    // A chain that does not start will not start in the next block either.
-                    self.broken.insert(*cell, error.to_string());
-                    Ok(Err(error.to_string()))
-                }
-            },
-        )
+                Ok(Ok(Kept::of(&outcome, frame_len, block == 0, self.watts)))
+            }
+            Ok(Measured::GeneratorLimited) => {
+                Ok(Err("the generator does not sustain this load".to_owned()))
+            }
+            Ok(Measured::Invalid(why)) => Ok(Err(why)),
+            Ok(Measured::Interrupted) => Err(Ended::Interrupted),
+            Err(error) => {
+                // A chain that does not start will not start in the next block either.
+                self.broken.insert(*cell, error.to_string());
+                Ok(Err(error.to_string()))
+            }
+        })
     }
 }
 

@@ -53,7 +53,8 @@ impl Output {
         ];
         if let Some(study) = &document.study {
             forms.push(("cells.csv", summary::csv(study)));
-            forms.push(("findings.md", findings::page(&document.title, study)));
+            let findings = findings::page(&document.title, study, &document.standings());
+            forms.push(("findings.md", findings));
         }
         if let Some(latency) = report::latency_csv(document) {
             forms.push(("latency.csv", latency));

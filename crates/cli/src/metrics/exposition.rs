@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use catena_engine::drop_reason::DropReason;
 use catena_engine::supervisor::status::{LinkStatus, NodeStatus, Status, WorkerStatus};
+use catena_upf::tally::DROP_REASONS;
 use serde_json::Value;
 
 /// What a family of metrics is.
@@ -317,8 +318,8 @@ pub(super) struct UpfFamily {
     pub(super) kind: Type,
     pub(super) labels: &'static [&'static str],
     pub(super) help: &'static str,
-    /// The list of the answer, and what of each entry is told: with the value of `direction`, if
-    /// that is a label.
+    /// The list of the answer, and what of each entry is told: with the value of the last label,
+    /// where that is `direction` or `reason`.
     list: &'static str,
     fields: &'static [(&'static str, &'static str)],
 }
@@ -327,6 +328,15 @@ const INSTANCE: &[&str] = &["node", "network_instance", "direction"];
 const SLICE: &[&str] = &["node", "slice", "direction"];
 const PACKETS: &[(&str, &str)] = &[("uplink", "ul_packets"), ("downlink", "dl_packets")];
 const BYTES: &[(&str, &str)] = &[("uplink", "ul_bytes"), ("downlink", "dl_bytes")];
+const DROPS: &[(&str, &str)] = &{
+    let mut fields = [("", ""); DROP_REASONS.len()];
+    let mut at = 0;
+    while at < fields.len() {
+        fields[at] = (DROP_REASONS[at], DROP_REASONS[at]);
+        at += 1;
+    }
+    fields
+};
 
 /// Families of UPFs, in the order of the text behind [`FAMILIES`].
 pub(super) const UPF_FAMILIES: &[UpfFamily] = &[
@@ -345,6 +355,14 @@ pub(super) const UPF_FAMILIES: &[UpfFamily] = &[
         help: "Their bytes, from the IP header on",
         list: "network_instances",
         fields: BYTES,
+    },
+    UpfFamily {
+        name: "catena_upf_instance_drops_total",
+        kind: Type::Counter,
+        labels: &["node", "network_instance", "reason"],
+        help: "Packets of a UPF's sessions that were dropped, by network instance",
+        list: "dropped",
+        fields: DROPS,
     },
     UpfFamily {
         name: "catena_upf_slice_packets_total",
@@ -377,8 +395,8 @@ impl UpfFamily {
         for (node, answer) in upfs {
             for entry in answer[self.list].as_array().into_iter().flatten() {
                 let name = entry["name"].as_str().unwrap_or_default();
-                for (direction, field) in self.fields {
-                    let labels = [node.as_str(), name, direction];
+                for (last, field) in self.fields {
+                    let labels = [node.as_str(), name, last];
                     let value = entry[field].as_u64().unwrap_or(0);
                     samples.add(&labels[..self.labels.len()], value);
                 }

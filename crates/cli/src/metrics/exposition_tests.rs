@@ -151,6 +151,7 @@ fn a_upfs_metrics_are_by_network_instance_and_slice() {
         "network_instances": [
             { "name": "internet", "ul_packets": 1, "dl_packets": 2, "ul_bytes": 3, "dl_bytes": 4 },
         ],
+        "dropped": [{ "name": "internet", "gate_closed": 8, "quota_exhausted": 9 }],
         "slices": [
             { "name": "1-0000a1", "sessions": 5, "ul_packets": 6, "dl_packets": 7 },
         ],
@@ -164,6 +165,13 @@ fn a_upfs_metrics_are_by_network_instance_and_slice() {
             r#"chain="web",node="upf/0",network_instance="internet",direction="downlink"} 4"#,
         ]
     );
+    let drops = lines(&text, "catena_upf_instance_drops_total");
+    assert_eq!(drops.len(), DROP_REASONS.len());
+    for (reason, count) in [("gate_closed", 8), ("quota_exhausted", 9), ("spoofed", 0)] {
+        let of = r#"chain="web",node="upf/0",network_instance="internet",reason="#;
+        let wanted = format!("{of}\"{reason}\"}} {count}");
+        assert!(drops.contains(&wanted.as_str()), "{drops:?}");
+    }
     let sessions = lines(&text, "catena_upf_slice_sessions");
     assert_eq!(
         sessions,

@@ -23,6 +23,31 @@ fn chain(place: &Place, mode: &str, out: &str) -> PathBuf {
     )
 }
 
+/// Keys, names and values of a file are quoted; what they tell a terminal is not passed on.
+#[test]
+fn what_a_file_tells_the_terminal_is_written_out() {
+    let place = Place::new();
+    let text = |read: &str, key: &str| {
+        format!(
+            "name: orders\nports:\n  in: {{ pcap: {{ read: \"{read}\" }} }}\n  out: {{ sink: {{}} }}\n\
+             links: [ in -> out ]\nrun: {{ mode: process }}\n{key}"
+        )
+    };
+    place.write("key.yaml", text("in.pcap", "\"\\e[2J\": 1\n"));
+    place.write("name.yaml", text("\\e]0;mine\\a.pcap", ""));
+    for (verb, file, wanted) in [
+        ("check", "key.yaml", "unknown key \"\\u{1b}[2J\""),
+        ("run", "key.yaml", "unknown key \"\\u{1b}[2J\""),
+        ("run", "name.yaml", "\\u{1b}]0;mine\\u{7}.pcap"),
+    ] {
+        let said = place.catena(&[verb, file]).assert_code(2).stderr.clone();
+        assert!(said.contains(wanted), "{said}");
+        let is_order = |c: char| c.is_control() && c != '\n';
+        assert!(!said.contains(is_order), "{said:?}");
+    }
+    place.assert_nothing_left();
+}
+
 #[test]
 fn a_wrong_file_is_refused_with_every_error_and_starts_nothing() {
     let place = Place::new();

@@ -80,8 +80,19 @@ impl Place {
 
     /// Starts `catena run`, and waits until its chain answers.
     pub(crate) fn start(&self, chain: &str, args: &[&str]) -> Running<'_> {
+        self.start_with(chain, args, &[])
+    }
+
+    /// The same, with more in the environment.
+    pub(crate) fn start_with(
+        &self,
+        chain: &str,
+        args: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Running<'_> {
         let log = std::fs::File::create(self.path("stderr")).unwrap();
         let mut command = self.command(&["run"]);
+        command.envs(environment.iter().copied());
         command.args(args).stdin(Stdio::null());
         let child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut running = Running {

@@ -11,6 +11,8 @@ mod files;
 mod flow;
 mod harness;
 mod idle_states;
+#[path = "../support/joined.rs"]
+mod joined;
 mod json;
 mod measure;
 mod measuring;
@@ -26,7 +28,9 @@ mod probing;
 mod recording;
 mod running;
 mod service;
+mod silence;
 mod sizes;
+mod strangers;
 mod study;
 mod supervision;
 mod systemd;

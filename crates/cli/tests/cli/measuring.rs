@@ -14,7 +14,7 @@ fn the_doctor_examines_this_machine_and_changes_nothing() {
     let report = ended.assert_code(0).json();
     let findings = report["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 20);
-    // What decides how long a packet waits here: RFC 9971 asks reports for it.
+    // What decides how long a packet waits here: RFC 9971 4.9.3 asks reports for it.
     for name in [
         "kernel command line",
         "mitigations",

@@ -236,6 +236,13 @@ fn a_upfs_network_instances_and_slices_are_scraped() {
         let bytes = "catena_upf_instance_bytes_total";
         assert_eq!(of(bytes, internet, Some("uplink")), 300.0);
         assert_eq!(of(bytes, internet, Some("downlink")), 0.0);
+        let drops = samples.iter().filter(|sample| {
+            let labels = &sample.labels;
+            sample.name == "catena_upf_instance_drops_total"
+                && labels["network_instance"] == "internet"
+                && labels["reason"] == "far_drop"
+        });
+        assert_eq!(drops.map(|sample| sample.value).sum::<f64>(), 2.0);
         let slice = ("slice", "1-0000a1");
         let packets = "catena_upf_slice_packets_total";
         assert_eq!(of(packets, slice, Some("uplink")), 3.0);
@@ -283,8 +290,12 @@ steps:
         pdrs:
           - { id: 1, precedence: 9, source: access, choose_teid: true, choose_ue: true,
               removal: 6, far: 1 }
-        fars: [ { id: 1, action: forward, to: core, network_instance: internet } ]
+          - { id: 2, precedence: 9, source: core, choose_ue: true, far: 2 }
+        fars:
+          - { id: 1, action: forward, to: core, network_instance: internet }
+          - { id: 2, action: drop }
     expect: [ answer: {} ]
+  - { do: { downlink: { session: 1, count: 2 } } }
   - { do: { uplink: { session: 1, count: 3 } }, expect: [ packets: { count: 3 } ] }
   - { do: { wait: 3600s } }
 ";

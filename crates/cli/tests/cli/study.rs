@@ -69,6 +69,32 @@ fn assert_partial(document: &Value, blocks: usize) {
     }
 }
 
+/// Reports say what the tester adds, how workers waited and what was built; the journal has it once
+/// in each block, also where a study was gone on with.
+#[track_caller]
+fn assert_tester(place: &Place, document: &Value, blocks: usize) {
+    let value = |part: &str, name: &str| {
+        let mut rows = document[part].as_array().unwrap().iter();
+        let row = rows.find(|row| row[0].as_str().unwrap().starts_with(name));
+        let row = row.unwrap_or_else(|| panic!("no {name}: {document:#}"));
+        row[1].as_str().unwrap().to_owned()
+    };
+    assert!(!value("results", "tester's own baseline").is_empty());
+    assert!(!value("results", "bias").is_empty());
+    assert!(!value("environment", "wait policy, mode ").is_empty());
+    assert!(value("environment", "build of the trials").starts_with("profile "));
+    let journal = journal(place);
+    let with = journal
+        .lines()
+        .filter(|line| line.contains("\"baselines\":["));
+    assert_eq!(with.count(), blocks);
+    let findings = std::fs::read_to_string(place.path("out/findings.md")).unwrap();
+    assert_eq!(
+        findings.contains("PARTIAL: "),
+        document["summary"].as_str().unwrap().contains("PARTIAL")
+    );
+}
+
 /// What holds of every report of a whole study.
 #[track_caller]
 fn assert_whole(place: &Place, document: &Value, cells: usize, blocks: usize) {
@@ -85,6 +111,7 @@ fn assert_whole(place: &Place, document: &Value, cells: usize, blocks: usize) {
         assert_eq!(value["interval"].is_object(), blocks > 1);
     }
     assert_partial(document, blocks);
+    assert_tester(place, document, blocks);
     let lines = std::fs::read_to_string(place.path("out/cells.csv")).unwrap();
     assert_eq!(lines.lines().count(), cells + 1);
     let page = std::fs::read_to_string(place.path("out/report.html")).unwrap();
@@ -193,6 +220,33 @@ fn a_study_is_killed_goes_on_and_keeps_every_trial() {
             .stdout
             .contains("6 combinations in 2 blocks are 12 trials")
     );
+}
+
+#[test]
+fn a_port_that_needs_what_is_not_there_is_left_out_with_a_word() {
+    let place = Place::new();
+    let file = |levels: &str| {
+        let port = "dpdk: { device: { dpdk: { device: net_null0 } } }";
+        place.write(
+            "study.yaml",
+            format!("name: without\nfactors: {{ port: [{levels}] }}\nports: {{ {port} }}\n"),
+        );
+        let mut plan = place.command(&arguments(&["--plan"]));
+        let output = plan.env("CATENA_DPDK", place.path("nowhere.so")).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (plan, said) = file("link, dpdk");
+    assert!(plan.contains(": 1 combinations"), "{plan}");
+    assert!(said.contains("port dpdk: unsupported here: "), "{said}");
+    // Where nothing would be left, trials say why they fail.
+    let (plan, said) = file("dpdk");
+    assert!(plan.contains(": 1 combinations"), "{plan}");
+    assert_eq!(said, "");
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -114,38 +114,6 @@ fn what_stop_cannot_drain_is_told_by_name_and_is_a_failure() {
     place.assert_nothing_left();
 }
 
-/// A supervisor that is stopped keeps nobody waiting for long, and is shown.
-#[test]
-fn a_chain_whose_supervisor_does_not_answer_is_listed() {
-    let place = Place::new();
-    let (still, alive) = (generating(&place, "still"), generating(&place, "alive"));
-    let still = place.start("still", &[&still]);
-    let alive = place.start("alive", &[&alive]);
-    still.signal(Signal::STOP);
-    let began = Instant::now();
-    let list = place.catena(&["list"]);
-    // It is given 3 s; a minute is for a loaded machine to answer for the other.
-    assert!(began.elapsed() < Duration::from_secs(60));
-    let said = &list.assert_code(0).stdout;
-    assert!(
-        said.contains("still: it did not answer within 3s"),
-        "{said}"
-    );
-    assert!(said.contains("\nalive "), "{said}");
-    let listed = place.catena(&["list", "--json"]).json();
-    let silent = |chain: &&Value| chain["silent"].is_string() && chain["pid"].is_null();
-    let chains = listed["chains"].as_array().unwrap();
-    let silent: Vec<_> = chains.iter().filter(silent).collect();
-    assert_eq!(silent.len(), 1, "{listed}");
-    assert_eq!(silent[0]["chain"], "still");
-    still.signal(Signal::CONT);
-    for (name, running) in [("still", still), ("alive", alive)] {
-        place.catena(&["stop", name]).assert_code(0);
-        running.end().assert_code(0);
-    }
-    place.assert_nothing_left();
-}
-
 #[test]
 fn a_time_that_is_none_is_refused() {
     let place = Place::new();
@@ -168,45 +136,69 @@ fn a_time_that_is_none_is_refused() {
     place.assert_nothing_left();
 }
 
+/// Starts a chain that does not come up, and sends it a signal once it is where it stays; says
+/// what it said. By itself it would not have ended so soon.
+fn interrupted(place: &Place, signal: Signal, args: &[&str], mut is_there: impl FnMut() -> bool) {
+    let mut command = place.command(args);
+    command.env("CATENA_CONTAINER_ENGINE", "join");
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    until("it waits", || is_there().then_some(()));
+    let began = Instant::now();
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    let ended = until("it ends", || child.try_wait().unwrap());
+    assert_eq!(ended.code(), Some(1));
+    let mut said = String::new();
+    let stderr = child.stderr.as_mut().unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    assert!(said.contains("interrupted"), "{said}");
+    // It would have given up by itself after 30 s.
+    assert!(began.elapsed() < Duration::from_secs(20));
+    place.assert_nothing_left();
+}
+
 #[test]
 fn a_signal_ends_a_chain_that_has_not_come_up() {
     for signal in [Signal::INT, Signal::TERM] {
         let place = Place::new();
         let file = generating(&place, "slow");
         // Nobody runs its containers, so it waits for them.
-        let mut command = place.command(&["run", "--mode", "container", &file]);
-        command.env("CATENA_CONTAINER_ENGINE", "join");
         let text = std::fs::read_to_string(place.path(&file)).unwrap();
         place.write(&file, text.replace("run: { mode: process }\n", ""));
-        command.stdin(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-        until("tokens are left", || {
+        let args = ["run", "--mode", "container", &file];
+        interrupted(&place, signal, &args, || {
             let workers = place.runtime().join("slow/workers");
-            let mut files = std::fs::read_dir(workers).ok()?.flatten();
-            files
-                .any(|file| file.file_name().to_string_lossy().ends_with(".token"))
-                .then_some(())
+            let files = std::fs::read_dir(workers).into_iter().flatten().flatten();
+            let mut names = files.map(|file| file.file_name());
+            names.any(|name| name.to_string_lossy().ends_with(".token"))
         });
-        let began = Instant::now();
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        let ended = until("it ends", || child.try_wait().unwrap());
-        assert_eq!(ended.code(), Some(1));
-        let mut said = String::new();
-        child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut said)
-            .unwrap();
-        assert!(said.contains("interrupted"), "{said}");
-        // It would have given up by itself after 30 s.
-        assert!(began.elapsed() < Duration::from_secs(20));
-        place.assert_nothing_left();
     }
 }
 
+/// A capture that is a pipe into which nobody writes: its worker waits where the port is opened.
 #[test]
-fn workers_are_restarted_after_the_binary_has_gone() {
+fn a_signal_ends_a_chain_of_processes_that_has_not_come_up() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let place = Place::new();
+        let file = generating(&place, "slow");
+        let pipe = place.path("never.pcap");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        let text = std::fs::read_to_string(place.path(&file)).unwrap();
+        let (from, to) = ("generator: { rate: 20kpps }", "pcap: { read: never.pcap }");
+        assert!(text.contains(from));
+        place.write(&file, text.replace(from, to));
+        // There is no other end to be had until somebody opens the capture.
+        let mut other_end = None;
+        interrupted(&place, signal, &["run", &file], || {
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            other_end = rustix::fs::open(&pipe, flags, Mode::empty()).ok();
+            other_end.is_some()
+        });
+    }
+}
+
+/// A chain that runs while its binary is changed by `upgrade`; workers are killed after that.
+fn outlives(upgrade: fn(&Path)) {
     let place = Place::new();
     let file = generating(&place, "upgraded");
     let binary = place.path("catena-of-before");
@@ -220,13 +212,45 @@ fn workers_are_restarted_after_the_binary_has_gone() {
         (place.catena(&["status", "upgraded"]).code == 0).then_some(())
     });
     await_packets(&place, "upgraded");
-    std::fs::remove_file(&binary).unwrap();
+    upgrade(&binary);
     // The first successor is a process that was ready before; the second is started now.
     for _ in 0..3 {
         kill_and_await(&place, "upgraded", "swap");
     }
+    await_packets(&place, "upgraded");
     assert_eq!(stop(&place, "upgraded", child), Some(0));
     place.assert_nothing_left();
+}
+
+#[test]
+fn workers_are_restarted_after_the_binary_has_gone() {
+    outlives(|binary| std::fs::remove_file(binary).unwrap());
+}
+
+/// As a package's upgrade does it: what stands there then is no worker of this chain.
+#[test]
+fn workers_are_restarted_after_the_binary_was_replaced() {
+    outlives(|binary| {
+        let next = binary.with_extension("next");
+        std::fs::write(&next, "#!/bin/sh\nexit 3\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&next, mode).unwrap();
+        std::fs::rename(&next, binary).unwrap();
+    });
+}
+
+/// Where libraries and the plug-in of the port `dpdk` lie, as whoever runs the chain has it.
+const PASSED_ON: [&str; 3] = [
+    "LD_LIBRARY_PATH=/nowhere/libraries",
+    "CATENA_DPDK=/nowhere/plug-in",
+    "HOME=/nowhere",
+];
+
+/// A set of capabilities in `/proc/PID/status`.
+fn capabilities(status: &str, set: &str) -> u64 {
+    let line = status.lines().find(|line| line.starts_with(set));
+    let digits = line.and_then(|line| line.split_whitespace().nth(1));
+    u64::from_str_radix(digits.unwrap(), 16).unwrap()
 }
 
 #[test]
@@ -234,8 +258,14 @@ fn workers_are_given_nothing_that_they_do_not_need() {
     let place = Place::new();
     let file = generating(&place, "bare");
     place.write("secret", "x");
+    // So that there is something to give up: root of a user namespace has all capabilities in it.
+    let as_root = match rustix::process::geteuid().is_root() {
+        true => "",
+        false => "unshare --user --map-root-user",
+    };
     let script = format!(
-        "exec 7<secret; SECRET=x exec {} run {file}",
+        "exec 7<secret; {} SECRET=x exec {as_root} {} run {file}",
+        PASSED_ON.join(" "),
         env!("CARGO_BIN_EXE_catena")
     );
     let mut command = Command::new("sh");
@@ -247,6 +277,12 @@ fn workers_are_given_nothing_that_they_do_not_need() {
         (place.catena(&["status", "bare"]).code == 0).then_some(())
     });
     await_packets(&place, "bare");
+    let supervisor = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    assert_ne!(
+        capabilities(&supervisor, "CapPrm:"),
+        0,
+        "nothing is given up"
+    );
     for name in ["swap", "ports"] {
         let pid = pid_of(&place, "bare", name).as_raw_nonzero().get();
         let of = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap();
@@ -256,7 +292,6 @@ fn workers_are_given_nothing_that_they_do_not_need() {
             .filter_map(|variable| variable.split('=').next())
             .filter(|name| !name.is_empty())
             .collect();
-        // The last two say where the plug-in of the port `dpdk` lies.
         let known = [
             "CATENA_TOKEN",
             "LD_LIBRARY_PATH",
@@ -265,6 +300,10 @@ fn workers_are_given_nothing_that_they_do_not_need() {
             "HOME",
         ];
         assert!(names.iter().all(|name| known.contains(name)), "{names:?}");
+        for variable in PASSED_ON {
+            let is_there = environment.split('\0').any(|given| given == variable);
+            assert!(is_there, "{variable} in {environment:?}");
+        }
         let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
         let open: Vec<PathBuf> = descriptors
             .flatten()
@@ -280,13 +319,17 @@ fn workers_are_given_nothing_that_they_do_not_need() {
             (state("NoNewPrivs:"), state("Seccomp:")),
             ("1".into(), "2".into())
         );
-        // These ports need none, as NFs do.
-        assert_eq!(u64::from_str_radix(&state("CapPrm:"), 16), Ok(0));
+        // These ports need none, as NFs do, whatever the supervisor has.
+        for thread in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
+            let states = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+            for set in ["CapPrm:", "CapEff:", "CapInh:", "CapAmb:"] {
+                assert_eq!(capabilities(&states, set), 0, "{name}: {states}");
+            }
+        }
         // The control thread and the data path.
         assert_eq!(state("Threads:"), "2");
         let adjusted = String::from_utf8(of("oom_score_adj")).unwrap();
         assert_eq!(adjusted.trim(), "500");
-        assert_eq!(u64::from_str_radix(&state("CapInh:"), 16), Ok(0));
         let limits = String::from_utf8(of("limits")).unwrap();
         let limit = |name: &str| limits.lines().find(|line| line.starts_with(name)).unwrap();
         assert!(!limit("Max data size").contains("unlimited"));

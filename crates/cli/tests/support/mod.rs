@@ -17,12 +17,13 @@ pub(crate) struct Running {
     pub(crate) dir: tempfile::TempDir,
     name: String,
     child: Option<Child>,
+    /// The binary that runs and asks it.
+    program: PathBuf,
 }
 
-fn catena(runtime: &std::path::Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_catena"));
-    command.env("CATENA_RUNTIME_DIR", runtime);
-    command
+/// The binary that was built with this test.
+pub(crate) fn built() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_catena"))
 }
 
 impl Running {
@@ -37,6 +38,7 @@ impl Running {
             dir,
             name: name.to_owned(),
             child: None,
+            program: built(),
         };
         running.again(text);
         running
@@ -48,6 +50,7 @@ impl Running {
             dir: tempfile::tempdir().unwrap(),
             name: name.to_owned(),
             child: None,
+            program: built(),
         }
     }
 
@@ -57,6 +60,7 @@ impl Running {
             dir,
             name: name.to_owned(),
             child: None,
+            program: built(),
         };
         running.run(text, &[("CATENA_CONTAINER_ENGINE", "join")]);
         running
@@ -80,7 +84,8 @@ impl Running {
     }
 
     fn spawn(&mut self, environment: &[(&str, &str)], arguments: &[&str]) {
-        let child = catena(&self.runtime())
+        let child = self
+            .catena()
             .envs(environment.iter().copied())
             .args(["run", "--json"])
             .arg(self.dir.path().join("chain.yaml"))
@@ -115,7 +120,7 @@ impl Running {
 
     /// A command that takes this chain over.
     pub(crate) fn adopter(&self) -> Command {
-        let mut command = catena(&self.runtime());
+        let mut command = self.catena();
         command.args(["run", "--json", "--adopt"]);
         command.arg(self.dir.path().join("chain.yaml"));
         command.stdin(Stdio::null());
@@ -158,6 +163,17 @@ impl Running {
         self.child = Some(child);
     }
 
+    /// Another binary runs the chain from now on.
+    pub(crate) fn use_program(&mut self, program: PathBuf) {
+        self.program = program;
+    }
+
+    fn catena(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env("CATENA_RUNTIME_DIR", self.runtime());
+        command
+    }
+
     fn runtime(&self) -> PathBuf {
         self.dir.path().join("run")
     }
@@ -174,7 +190,7 @@ impl Running {
 
     /// A command of `catena` that meets this chain.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = catena(&self.runtime());
+        let mut command = self.catena();
         command.args(arguments);
         command
     }
@@ -186,7 +202,8 @@ impl Running {
 
     /// The status now; none while the chain does not answer.
     pub(crate) fn try_status(&self) -> Option<Value> {
-        let Output { status, stdout, .. } = catena(&self.runtime())
+        let Output { status, stdout, .. } = self
+            .catena()
             .args(["status", "--json", &self.name])
             .output()
             .unwrap();
@@ -226,10 +243,7 @@ impl Running {
 
     /// Stops the chain and gives its last status.
     pub(crate) fn stop(mut self) -> Value {
-        let asked = catena(&self.runtime())
-            .args(["stop", &self.name])
-            .status()
-            .unwrap();
+        let asked = self.catena().args(["stop", &self.name]).status().unwrap();
         assert!(asked.success(), "{}", self.stderr());
         let output = self.child.take().unwrap().wait_with_output().unwrap();
         assert!(output.status.success(), "{}", self.stderr());
@@ -276,6 +290,41 @@ pub(crate) fn node<'a>(status: &'a Value, name: &str) -> &'a Value {
 
 pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
+}
+
+/// Effective and permitted capabilities of each thread of a process, as the kernel says.
+pub(crate) fn capabilities(pid: u64) -> Vec<u64> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let of = |status: &str, set: &str| {
+        let line = status.lines().find(|line| line.starts_with(set)).unwrap();
+        u64::from_str_radix(line[set.len()..].trim(), 16).unwrap()
+    };
+    let sets = threads.map(|thread| {
+        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        assert_eq!(of(&status, "CapInh:") | of(&status, "CapAmb:"), 0);
+        ["CapEff:", "CapPrm:"].map(|set| of(&status, set))
+    });
+    sets.flatten().collect()
+}
+
+/// All threads of workers with ports of these kinds have what those need, and of NFs nothing.
+pub(crate) fn assert_few_rights(chain: &Running, status: &Value, ports: &[&str]) {
+    let kinds = catena_port::PORTS.iter();
+    let kinds = kinds.filter(|kind| ports.contains(&kind.name));
+    let needed = kinds.fold(0, |all, kind| all | kind.needs.rights.bits());
+    let has = capabilities(u64::from(chain.pid()));
+    let allowed = has.into_iter().fold(u64::MAX, |all, one| all & one);
+    assert!(allowed & !needed != 0, "there is nothing to give up");
+    for worker in workers(status) {
+        let is_of_ports = worker["name"] == "ports";
+        let wanted = if is_of_ports { needed & allowed } else { 0 };
+        let has = capabilities(number(&worker["pid"]));
+        // Two sets of the control thread and of the data path.
+        assert!(has.len() >= 4, "{worker:#}");
+        for set in has {
+            assert_eq!(set, wanted, "{set:#x} for {wanted:#x}: {worker:#}");
+        }
+    }
 }
 
 /// Sends `signal` to a worker of `status`; false if that process is gone.

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BATCHES, CompareError, LOOKS, Plan, last_error};
+use super::{BATCHES, CompareError, PAIRS_MIN, Plan};
 use crate::stats::quantile::median;
 use crate::stats::student::t_quantile;
 
@@ -55,9 +55,8 @@ impl Power {
 
     /// Standard errors between no difference and one that is seen with a chance of [`POWER`].
     fn reach(&self) -> f64 {
-        let error = last_error(self.false_alarms);
         let freedom = BATCHES - 1;
-        t_quantile(1.0 - error / 2.0, freedom) + t_quantile(POWER, freedom)
+        t_quantile(1.0 - self.false_alarms / 2.0, freedom) + t_quantile(POWER, freedom)
     }
 
     /// The least relative difference that `pairs` show with a chance of [`POWER`].
@@ -71,13 +70,13 @@ impl Power {
     pub fn pairs_for(&self, share: f64) -> usize {
         let errors = self.reach() * MEDIAN_OVER_MEAN * self.deviation / share.ln_1p();
         // Saturates, which is what nobody can measure.
-        (errors.powi(2).ceil() as usize).max(LOOKS * BATCHES)
+        (errors.powi(2).ceil() as usize).max(PAIRS_MIN)
     }
 
     /// A plan that shows `share` if that takes at most `pairs_max` pairs, and else takes those.
     pub fn plan(&self, share: f64, pairs_max: usize, margin: f64, seed: u64) -> Plan {
         Plan {
-            pairs_max: self.pairs_for(share).min(pairs_max.max(LOOKS * BATCHES)),
+            pairs: self.pairs_for(share).min(pairs_max.max(PAIRS_MIN)),
             false_alarms: self.false_alarms,
             margin,
             seed,
@@ -110,7 +109,7 @@ mod tests {
         let power = Power::of(&pilot, 0.05).unwrap();
         assert!((power.deviation - 0.1).abs() < 0.01, "{power:?}");
         let plan = power.plan(0.02, 100_000, 1e-9, 0);
-        assert!((0.019..=0.02).contains(&power.detectable(plan.pairs_max)));
+        assert!((0.019..=0.02).contains(&power.detectable(plan.pairs)));
         for effect in [0.02, -0.02 / 1.02] {
             let wanted = if effect > 0.0 {
                 Verdict::Higher
@@ -131,7 +130,7 @@ mod tests {
             false_alarms: 0.05,
         };
         let plan = power.plan(0.02, 6000, 0.01, 0);
-        assert_eq!(plan.pairs_max, 6000);
+        assert_eq!(plan.pairs, 6000);
         assert!(power.detectable(6000) > 0.02);
         assert!(power.pairs_for(0.02) > 6000);
         let still = Power {

@@ -1,14 +1,26 @@
-//! What a device is, in the words of its chain file with every default filled in: what a reader
-//! needs to build it again.
+//! What a device is, in the words of its chain file with the defaults filled in that schemas tell:
+//! what a reader needs to build it again.
 
-use catena_engine::chain::NodeKind;
-use serde_json::json;
+use catena_engine::chain::{NodeKind, WrapSpec};
+use serde_json::{Value, json};
 
+use super::defaults::filled;
 use super::under_test::Device;
+use crate::profile::Profile;
+
+/// Wrappers with their settings.
+fn wrapped(wraps: &[WrapSpec]) -> Vec<Value> {
+    let wraps = wraps.iter().map(|wrap| {
+        let settings = filled(&wrap.config, &(wrap.kind.schema)());
+        json!({ wrap.kind.name: settings })
+    });
+    wraps.collect()
+}
 
 impl Device {
     /// Name and value of everything that the chain sets: each port and NF with its settings, each
-    /// link with slots, overflow, trust and hand-over, how workers wait and on which cores.
+    /// link with slots, overflow, trust and hand-over, how workers wait and on which cores, what
+    /// waits at the device's entry.
     pub fn description(&self) -> Vec<(String, String)> {
         let chain = self.chain();
         let mut rows = Vec::new();
@@ -16,17 +28,19 @@ impl Device {
             if index == self.traffic || index == self.receiver {
                 continue;
             }
-            let (what, config, wraps) = match &node.kind {
-                NodeKind::Port { config, wraps, .. } => {
-                    let wraps = wraps
-                        .iter()
-                        .map(|wrap| json!({ wrap.kind.name: wrap.config }));
-                    ("port", config, wraps.collect())
+            let (what, settings, wraps) = match &node.kind {
+                NodeKind::Port {
+                    kind,
+                    config,
+                    wraps,
+                    ..
+                } => ("port", filled(config, &(kind.schema)()), wrapped(wraps)),
+                NodeKind::Nf { kind, config, .. } => {
+                    ("NF", filled(config, &(kind.schema)()), Vec::new())
                 }
-                NodeKind::Nf { config, .. } => ("NF", config, Vec::new()),
             };
             let mut value = json!({
-                "type": node.type_name(), "settings": config, "mode": node.mode,
+                "type": node.type_name(), "settings": settings, "mode": node.mode,
                 "group": node.group, "on_death": node.on_death,
             });
             if let Some(core) = node.core {
@@ -52,21 +66,27 @@ impl Device {
             ("tester's traffic", self.traffic),
             ("tester's receiver", self.receiver),
         ] {
-            if let NodeKind::Port { config, wraps, .. } = &chain.nodes[port].kind {
-                let mut config = config.clone();
-                if let Some(map) = config.as_object_mut() {
+            if let NodeKind::Port {
+                kind,
+                config,
+                wraps,
+                ..
+            } = &chain.nodes[port].kind
+            {
+                let mut settings = filled(config, &(kind.schema)());
+                if let Some(entry) = settings.get("entry") {
+                    rows.push(("entry buffer".to_owned(), format!("{entry} packets")));
+                }
+                if let Some(map) = settings.as_object_mut() {
                     // Given on the command line, and told apart.
                     map.remove("profile");
                 }
-                let wraps: Vec<_> = wraps
-                    .iter()
-                    .map(|wrap| json!({ wrap.kind.name: wrap.config }))
-                    .collect();
-                let value = json!({ "settings": config, "wrap": wraps });
+                let value = json!({ "settings": settings, "wrap": wrapped(wraps) });
                 rows.push((name.to_owned(), value.to_string()));
             }
         }
         if let Some(profile) = &self.profile {
+            let profile = filled(profile, &(Profile::KIND.schema)());
             rows.push(("profile of the last trial".to_owned(), profile.to_string()));
         }
         rows

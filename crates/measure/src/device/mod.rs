@@ -6,6 +6,8 @@
 //! between trials instead of passing for a property of the device. Counts are read from the files
 //! that both ports write after the chain has drained and stopped.
 
+mod baseline;
+mod defaults;
 mod describe;
 mod foreign;
 mod offer;
@@ -19,9 +21,10 @@ mod under_test;
 mod watch;
 mod windows;
 
+pub use baseline::{Baseline, Extremes, Own, rows as baseline_rows};
 pub use offer::Offer;
 pub use outcome::{Fate, LOOPS, Outcome};
 pub use profile::TrialProfile;
-pub use rivals::RIVALS_MAX;
+pub use rivals::{RIVALS_MAX, rivals_text};
 pub use together::{Taken, Turns, take_turns};
 pub use under_test::{Device, DeviceError, Setting};

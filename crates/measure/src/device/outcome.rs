@@ -5,6 +5,7 @@ use crate::flow_quality::sink::FlowResult;
 use crate::latency::Sample;
 use crate::latency::stall::{Flight, Stall, StallCause};
 use crate::search::TrialResult;
+use crate::search::held::Held;
 use crate::traffic::TickRate;
 use crate::traffic::conditions::Disturbance;
 use crate::traffic::generator::SendResults;
@@ -186,6 +187,14 @@ impl Outcome {
             intended_packets: self.intended(),
             forwarded_packets: self.forwarded(),
             effective_duration: self.offer.duration,
+        }
+    }
+
+    /// What the device held when the trial began and when it ended.
+    pub const fn held(&self) -> Held {
+        Held {
+            before: self.received.record.held_before,
+            after: self.received.record.held_after,
         }
     }
 

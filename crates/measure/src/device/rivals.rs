@@ -11,8 +11,9 @@
 //! named too.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use super::foreign;
+use super::foreign::Foreign;
 use crate::doctor::Tree;
 use crate::traffic::conditions::Disturbance;
 
@@ -20,8 +21,23 @@ use crate::traffic::conditions::Disturbance;
 pub const RIVALS_MAX: f64 = 0.02;
 /// Ratio of the highest to the lowest clock frequency of a core from which on it changed.
 const FREQUENCY_RATIO_MAX: f64 = 1.1;
-/// Ticks of processor time, 10 ms each, that counting in ticks may be off by.
-const TICKS_OFF: u64 = 2;
+/// What other work may run besides where it is counted in ticks of 10 ms: what that may be off by.
+const TICKS_OFF: Duration = Duration::from_millis(20);
+
+/// What other work may take on this machine where it may take the share `bound` of something, in
+/// words.
+pub fn rivals_text(bound: f64, of_what: &str) -> String {
+    bound_text(bound, of_what, Foreign::read(&Tree::new("/"), &[]).as_ref())
+}
+
+fn bound_text(bound: f64, of_what: &str, foreign: Option<&Foreign>) -> String {
+    let share = format!("{} % of {of_what}", bound * 100.0);
+    match foreign {
+        Some(all) if all.is_exact() => share,
+        Some(_) => format!("{share} and {TICKS_OFF:?}, since the kernel tells it in ticks here"),
+        None => format!("{share} and {TICKS_OFF:?}, since not all processes can be seen here"),
+    }
+}
 
 /// Counts of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,8 +46,8 @@ pub(super) struct Reading {
     waited_ns: BTreeMap<String, u64>,
     /// Whether some threads of the chain wait for each other.
     has_sharing: bool,
-    /// Ticks that other processes have run, where all can be seen.
-    foreign: Option<u64>,
+    /// What other processes have run, where all can be seen.
+    foreign: Option<Foreign>,
     /// Ticks that all cores have run processes.
     busy: Option<u64>,
     /// Ticks that the chain's processes have run.
@@ -57,7 +73,7 @@ impl Reading {
         Self {
             waited_ns: waited.collect(),
             has_sharing,
-            foreign: foreign::ticks(tree, pids),
+            foreign: Foreign::read(tree, pids),
             busy: busy_ticks(&stat),
             own: pids.iter().filter_map(|pid| own_ticks(tree, *pid)).sum(),
             cores: cores.count().max(1) as u64,
@@ -66,6 +82,10 @@ impl Reading {
 
     /// What other work did until `after`, `elapsed_ns` later, beyond the share `bound`.
     pub(super) fn judge(&self, after: &Self, elapsed_ns: u64, bound: f64) -> Vec<Disturbance> {
+        if bound >= 1.0 {
+            // All of a trial; what others ran may be off by a tick beyond that.
+            return Vec::new();
+        }
         let others_ns = self.others_ns(after);
         // Where nobody says what others ran, the wait alone.
         let waited_ns = self
@@ -93,14 +113,20 @@ impl Reading {
     /// Time of processes outside the chain, on all cores together; `None` where the kernel does
     /// not say. Where not all processes can be seen: what ran, less what the chain did.
     fn others_ns(&self, after: &Self) -> Option<f64> {
-        let foreign = self.foreign.zip(after.foreign);
-        let ticks = foreign.map(|(before, after)| after.saturating_sub(before));
-        let ticks = ticks.or_else(|| {
-            let all = after.busy?.saturating_sub(self.busy?);
-            Some(all.saturating_sub(after.own.saturating_sub(self.own)))
-        })?;
-        Some(ticks.saturating_sub(TICKS_OFF) as f64 * 1e7)
+        let seen = self.foreign.as_ref().zip(after.foreign.as_ref());
+        if let Some((before, after)) = seen {
+            let ns = after.since(before);
+            let off_ns = if after.is_exact() { 0 } else { ticks_off_ns() };
+            return Some(ns.saturating_sub(off_ns) as f64);
+        }
+        let all = after.busy?.saturating_sub(self.busy?);
+        let ticks = all.saturating_sub(after.own.saturating_sub(self.own));
+        Some((ticks * 10_000_000).saturating_sub(ticks_off_ns()) as f64)
     }
+}
+
+const fn ticks_off_ns() -> u64 {
+    TICKS_OFF.as_millis() as u64 * 1_000_000
 }
 
 /// How long a thread, by its folder, has waited for a core (proc_pid_schedstat).
@@ -132,21 +158,21 @@ fn own_ticks(tree: &Tree, pid: u32) -> Option<u64> {
     Some(user + system)
 }
 
-/// The clock frequency of some cores over time.
+/// The clock frequency of the cores that some threads had over time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Frequencies(BTreeMap<usize, (u64, u64)>);
+pub(super) struct Frequencies(BTreeMap<String, (u64, u64)>);
 
 impl Frequencies {
-    /// Notes the frequency of a core, where the kernel tells it.
-    pub(super) fn sample(&mut self, tree: &Tree, core: usize) {
+    /// Notes the frequency of the core that the threads called `of` have, if the kernel tells it.
+    pub(super) fn sample(&mut self, tree: &Tree, of: &str, core: usize) {
         let path = format!("/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq");
         if let Some(khz) = tree.number(&path) {
-            let range = self.0.entry(core).or_insert((khz, khz));
+            let range = self.0.entry(of.to_owned()).or_insert((khz, khz));
             *range = (range.0.min(khz), range.1.max(khz));
         }
     }
 
-    /// Whether that of some core changed.
+    /// Whether that of some changed.
     pub(super) fn judge(&self) -> Option<Disturbance> {
         let mut ranges = self.0.values();
         let has_changed =
@@ -188,6 +214,7 @@ mod tests {
         let found = before.judge(&hogged, SECOND, RIVALS_MAX);
         assert_eq!(found, [Disturbance::Preemption]);
         assert_eq!(before.judge(&hogged, SECOND, 1.0), []);
+        assert_eq!(before.judge(&hogged, SECOND / 4, 1.0), [], "whatever ran");
     }
 
     #[test]
@@ -286,6 +313,44 @@ mod tests {
         }
     }
 
+    /// Milliseconds count where the kernel tells them, in short trials no less than in long ones.
+    #[test]
+    fn other_work_of_milliseconds_is_named() {
+        let machine = Machine::new(false);
+        let root = machine.root.path().to_owned();
+        let read = |waited_ms: u64, ran_ms: u64| {
+            write(
+                &root,
+                "proc/50/schedstat",
+                &format!("{}000000 0 1\n", 7_000 + ran_ms),
+            );
+            machine.read(waited_ms, 0, 0, 700)
+        };
+        let before = read(0, 0);
+        let trial = |ms: u64, waited_ms: u64, ran_ms: u64| {
+            before.judge(&read(waited_ms, ran_ms), ms * 1_000_000, RIVALS_MAX)
+        };
+        assert_eq!(trial(300, 100, 15), [Disturbance::Preemption]);
+        assert_eq!(trial(300, 15, 15), [Disturbance::Preemption]);
+        assert_eq!(trial(300, 100, 3), []);
+        assert_eq!(trial(300, 3, 15), []);
+        assert_eq!(trial(50, 2, 2), [Disturbance::Preemption]);
+        assert_eq!(trial(50, 1, 1), []);
+    }
+
+    #[test]
+    fn a_report_says_what_other_work_may_take() {
+        let machine = Machine::new(false);
+        let tree = Tree::new(machine.root.path());
+        let text = || bound_text(RIVALS_MAX, "a trial", Foreign::read(&tree, &[7]).as_ref());
+        machine.read(0, 0, 0, 1);
+        assert!(text().starts_with("2 % of a trial and 20ms, since the kernel"));
+        write(tree.root(), "proc/50/schedstat", "7000 0 1\n");
+        assert_eq!(text(), "2 % of a trial");
+        write(tree.root(), "proc/2/comm", "sh\n");
+        assert!(text().starts_with("2 % of a trial and 20ms, since not all processes"));
+    }
+
     #[test]
     fn where_no_worker_is_held_the_work_of_others_counts() {
         let root = tempfile::tempdir().unwrap();
@@ -311,7 +376,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let tree = Tree::new(root.path());
         let mut found = Frequencies::default();
-        found.sample(&tree, 1);
+        found.sample(&tree, "1", 1);
         for (khz, expected) in [
             (2_000_000, None),
             (2_100_000, None),
@@ -319,7 +384,7 @@ mod tests {
         ] {
             let path = "sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq";
             write(root.path(), path, &format!("{khz}\n"));
-            found.sample(&tree, 1);
+            found.sample(&tree, "1", 1);
             assert_eq!(found.judge(), expected);
         }
     }

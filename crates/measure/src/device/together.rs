@@ -30,12 +30,30 @@ use crate::traffic::receiver::ReceiveResults;
 /// How two devices take turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Turns {
-    /// Pairs of slices.
+    /// For how long each side has its turns before any pair counts.
+    pub warmup: Duration,
+    /// Pairs of slices that count.
     pub pairs: u32,
     /// Length of a slice.
     pub slice: Duration,
     /// Decides which side comes first in each pair, as in [`crate::compare::Plan`].
     pub seed: u64,
+}
+
+impl Turns {
+    /// The first pairs, which do not count.
+    pub fn left_out(&self) -> u32 {
+        let slices = self
+            .warmup
+            .as_nanos()
+            .div_ceil(self.slice.as_nanos().max(1));
+        u32::try_from(slices).unwrap_or(u32::MAX)
+    }
+
+    /// All pairs of a start.
+    fn all(&self) -> u32 {
+        self.pairs.saturating_add(self.left_out())
+    }
 }
 
 /// How long both chains have to start. Containers are not for this: they take longer.
@@ -85,7 +103,7 @@ impl Device {
     }
 }
 
-/// What arrived in slices.
+/// What arrived in slices that count.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
     /// Packets per second of each device in its slice of each pair.
@@ -96,12 +114,24 @@ pub struct Taken {
     pub disturbances: Vec<Vec<Disturbance>>,
 }
 
-/// Packets per second of both devices in each pair, as they arrive.
+impl Taken {
+    /// The same without so many pairs at the beginning.
+    fn without_first(mut self, count: usize) -> Self {
+        for rates in &mut self.rates_pps {
+            rates.drain(..count.min(rates.len()));
+        }
+        self.disturbances
+            .drain(..count.min(self.disturbances.len()));
+        self
+    }
+}
+
+/// Packets per second of both devices in each pair, as they arrive; the first are left out.
 ///
 /// # Errors
 /// A chain failed or did not start in time, or the user asked for the end.
 pub fn take_turns(
-    devices: [&Device; 2],
+    mut devices: [&mut Device; 2],
     profile: &TrialProfile,
     turns: &Turns,
 ) -> Result<Taken, DeviceError> {
@@ -111,22 +141,27 @@ pub fn take_turns(
     let ns = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
     let start = tsc::ticks() + rate.ticks(ns(begin.saturating_duration_since(Instant::now())));
     let mut supervisors = Vec::new();
-    for (device, side) in devices.into_iter().zip(sides) {
+    for (device, side) in devices.iter_mut().zip(sides) {
         let _ = std::fs::remove_file(device.results_of(side));
         let slices = json!({
-            "side": side, "pairs": turns.pairs, "length": format!("{}ns", ns(turns.slice)),
+            "side": side, "pairs": turns.all(), "length": format!("{}ns", ns(turns.slice)),
             "seed": turns.seed, "start": start,
         });
-        supervisors.push(device.launch(device.side(side, profile, &slices))?);
+        let supervisor = device.launch(device.side(side, profile, &slices))?;
+        // What the report says of it: that both sleep, whatever the chain file says.
+        device.waiting = Some(supervisor.wait_policy().describe());
+        device.profile = Some(profile.at(None));
+        supervisors.push(supervisor);
     }
+    let [a, b] = &mut devices;
     let mut windows = Windows::new(turns.slice * 2);
-    let ended = serve(devices, &mut supervisors, turns, begin, &mut windows);
+    let ended = serve([a, b], &mut supervisors, turns, begin, &mut windows);
     for supervisor in &mut supervisors {
         supervisor.stop(Duration::from_secs(5));
     }
     ended?;
     let mut taken = Taken {
-        disturbances: windows.of_pairs(turns.pairs as usize),
+        disturbances: windows.of_pairs(turns.all() as usize),
         ..Taken::default()
     };
     let sides = devices.into_iter().zip(sides).zip(&supervisors);
@@ -140,7 +175,7 @@ pub fn take_turns(
         taken.stray_shares[index] = strays / all;
         taken.rates_pps[index] = received.slice_rates_pps;
     }
-    Ok(taken)
+    Ok(taken.without_first(turns.left_out() as usize))
 }
 
 /// The processes of both chains, if all of them run.
@@ -163,15 +198,15 @@ fn look(watch: &mut Watch, windows: &mut Windows, since: Duration) {
 
 /// Serves both until they have come to their end.
 fn serve(
-    devices: [&Device; 2],
+    devices: [&mut Device; 2],
     supervisors: &mut [Supervisor],
     turns: &Turns,
     begin: Instant,
     windows: &mut Windows,
 ) -> Result<(), DeviceError> {
-    let whole = turns.slice * 2 * turns.pairs;
+    let whole = turns.slice * 2 * turns.all();
     let deadline = begin + whole + PATIENCE;
-    let [first, _] = devices;
+    let [first, second] = devices;
     let mut watch = None;
     while !supervisors.iter().all(Supervisor::is_finished) {
         for supervisor in supervisors.iter_mut() {
@@ -185,7 +220,10 @@ fn serve(
             look(watch, windows, now.saturating_duration_since(begin));
         } else if let Some(pids) = all_running(supervisors) {
             let tree = Tree::new("/");
-            watch = Some(Watch::begin(tree, &pids, first.setting.rivals_max));
+            let begun = Watch::begin(tree, &pids, first.setting.rivals_max);
+            let is_pinned = begun.thread_count() >= pids.len();
+            (first.is_pinned, second.is_pinned) = (Some(is_pinned), Some(is_pinned));
+            watch = Some(begun);
         } else if now > begin {
             return Err(first.failed("the two chains did not start within 1.5 s"));
         }
@@ -206,4 +244,31 @@ fn serve(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_pairs_are_left_out_for_as_long_as_each_side_warms_up() {
+        let turns = |warmup| Turns {
+            warmup: Duration::from_millis(warmup),
+            pairs: 100,
+            slice: Duration::from_millis(5),
+            seed: 1,
+        };
+        assert_eq!((turns(0).left_out(), turns(0).all()), (0, 100));
+        assert_eq!((turns(100).left_out(), turns(100).all()), (20, 120));
+        assert_eq!(turns(101).left_out(), 21);
+        let taken = Taken {
+            rates_pps: [vec![1.0, 2.0, 3.0], vec![4.0, 5.0, 6.0]],
+            stray_shares: [0.0; 2],
+            disturbances: vec![vec![Disturbance::Steal], vec![], vec![Disturbance::Steal]],
+        };
+        let left = taken.clone().without_first(1);
+        assert_eq!(left.rates_pps, [vec![2.0, 3.0], vec![5.0, 6.0]]);
+        assert_eq!(left.disturbances, [vec![], vec![Disturbance::Steal]]);
+        assert!(taken.without_first(9).disturbances.is_empty());
+    }
 }

@@ -9,6 +9,8 @@ use catena_engine::chain::registry::Registry;
 use catena_engine::chain::{Chain, Mode, NodeKind};
 use catena_engine::supervisor::status::Status;
 use catena_engine::supervisor::{Options, Supervisor};
+use catena_engine::units::Span;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -182,6 +184,20 @@ impl Device {
         }
     }
 
+    /// How its workers waited in the last trial, and why so.
+    pub fn waiting(&self) -> Option<&str> {
+        self.waiting.as_deref()
+    }
+
+    /// In which mode the tester's generator runs.
+    pub fn tester_mode(&self) -> Mode {
+        match self.chain.nodes[self.traffic].mode {
+            // Its results are files of this machine.
+            Mode::Container => Mode::Process,
+            mode => mode,
+        }
+    }
+
     /// Whether all workers were held on one core each in the last trial; otherwise the scheduler's
     /// work is part of the result.
     pub const fn is_pinned(&self) -> Option<bool> {
@@ -191,7 +207,7 @@ impl Device {
     /// The chain with the ports set up for one trial.
     fn prepare(&self, profile: &TrialProfile, offer: &Offer) -> Chain {
         let mut chain = self.chain.clone();
-        let is_endless = self.is_endless();
+        let delay = self.delay();
         let mut set = |index: usize, change: &dyn Fn(&mut serde_json::Map<String, Value>)| {
             let node = &mut chain.nodes[index];
             if node.mode == Mode::Container {
@@ -212,8 +228,8 @@ impl Device {
             config.insert("duration".into(), json!(format!("{ns}ns")));
             let warmup = offer.warmup().as_nanos();
             config.insert("warmup".into(), json!(format!("{warmup}ns")));
-            if is_endless {
-                config.insert("delay".into(), json!(format!("{}ms", DELAY.as_millis())));
+            if !delay.is_zero() {
+                config.insert("delay".into(), json!(format!("{}ns", delay.as_nanos())));
             }
             match offer.packet_count {
                 Some(count) => config.insert("count".into(), json!(count)),
@@ -224,6 +240,15 @@ impl Device {
             config.insert("trial".into(), json!(self.number));
             config.insert("results".into(), json!(self.folder.join("received.json")));
             config.insert("samples".into(), json!(offer.samples));
+            let ns = |span: Duration| format!("{}ns", span.as_nanos());
+            // Of a burst nothing is known but its number.
+            match offer.packet_count {
+                Some(_) => config.remove("window"),
+                None => config.insert(
+                    "window".into(),
+                    json!({ "warmup": ns(offer.warmup()), "duration": ns(offer.duration) }),
+                ),
+            };
         });
         chain
     }
@@ -345,6 +370,16 @@ impl Device {
         self.chain.nodes.iter().enumerate().any(receives)
     }
 
+    /// How long the generator waits: as its chain file says, which knows what has to be set up
+    /// first, or until ports are up.
+    fn delay(&self) -> Duration {
+        let said = match &self.chain.nodes[self.traffic].kind {
+            NodeKind::Port { config, .. } => config.get("delay"),
+            _ => None,
+        };
+        delay(said, self.is_endless())
+    }
+
     fn serve(
         &mut self,
         supervisor: &mut Supervisor,
@@ -352,7 +387,8 @@ impl Device {
         watch: &mut Watch,
     ) -> Result<(), DeviceError> {
         let warm = Instant::now() + offer.warmup();
-        let deadline = Instant::now() + offer.warmup() + offer.duration + PATIENCE;
+        let delay = self.delay();
+        let deadline = Instant::now() + delay + offer.warmup() + offer.duration + PATIENCE;
         let is_endless = self.is_endless();
         let mut runs_since: Option<Instant> = None;
         while !supervisor.is_finished() {
@@ -369,7 +405,7 @@ impl Device {
                 watch.again(&pids);
                 runs_since = Some(Instant::now());
             }
-            let whole = DELAY + offer.warmup() + offer.duration + SETTLE;
+            let whole = delay + offer.warmup() + offer.duration + SETTLE;
             if is_endless && runs_since.is_some_and(|since| since.elapsed() > whole) {
                 break;
             }
@@ -386,5 +422,29 @@ impl Device {
             supervisor.step(Duration::from_millis(2), &[]);
         }
         Ok(())
+    }
+}
+
+/// How long a generator waits whose chain file says this of it.
+fn delay(said: Option<&Value>, is_endless: bool) -> Duration {
+    match said.and_then(|said| Span::deserialize(said).ok()) {
+        Some(span) => Duration::from_nanos(span.ns),
+        None if is_endless => DELAY,
+        None => Duration::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generator_waits_as_its_file_says_or_until_ports_are_up() {
+        let said = json!("4s");
+        for is_endless in [false, true] {
+            assert_eq!(delay(Some(&said), is_endless), Duration::from_secs(4));
+        }
+        assert_eq!(delay(None, true), DELAY);
+        assert_eq!(delay(None, false), Duration::ZERO);
     }
 }

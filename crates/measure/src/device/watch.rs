@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::rivals::{Frequencies, Reading};
-use crate::doctor::Tree;
+use crate::doctor::{Tree, noise};
 use crate::traffic::TickRate;
 use crate::traffic::conditions::{Conditions, Disturbance};
 
-/// Watches the threads of a chain that are held on one core.
+/// Watches the threads of a chain that are held on one core, or where there is none, all cores that
+/// they may have.
 #[derive(Debug)]
 pub(super) struct Watch {
     tree: Tree,
@@ -26,7 +27,7 @@ pub(super) struct Watch {
 #[derive(Debug)]
 struct Moment {
     cores: BTreeMap<usize, Conditions>,
-    /// Clocks and control group, where no thread is held anywhere.
+    /// Of all cores, where no thread is held on one.
     anywhere: Conditions,
     rivals: Reading,
     at: Instant,
@@ -39,7 +40,7 @@ impl Moment {
             .map(|(core, threads)| (*core, Conditions::read_of(tree, *core, threads)));
         Self {
             cores: cores.collect(),
-            anywhere: Conditions::read_of(tree, 0, &[]),
+            anywhere: Conditions::read_anywhere(tree, &noise::cores()),
             rivals: Reading::of(tree, threads, pids),
             at: Instant::now(),
         }
@@ -65,6 +66,27 @@ fn held_threads(tree: &Tree, pids: &[u32]) -> BTreeMap<usize, Vec<String>> {
         }
     }
     threads
+}
+
+/// Threads of processes that run now, except the calling one, and the core of each
+/// (proc_pid_stat(5)). Of those that sleep, the core may have another clock when they wake up.
+fn running_threads(tree: &Tree, pids: &[u32]) -> Vec<(String, usize)> {
+    let caller = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let threads = pids.iter().flat_map(|pid| {
+        let tasks = format!("/proc/{pid}/task");
+        let all = tree.numbered(&tasks, "").into_iter();
+        all.filter(|id| *id != caller)
+            .map(move |id| format!("{tasks}/{id}"))
+    });
+    let running = threads.filter_map(|thread| {
+        let text = tree.read(&format!("{thread}/stat"))?;
+        let (_, rest) = text.rsplit_once(')')?;
+        let mut columns = rest.split_whitespace();
+        let is_running = columns.next()? == "R";
+        let core = columns.nth(35)?.parse().ok()?;
+        is_running.then_some((thread, core))
+    });
+    running.collect()
 }
 
 impl Watch {
@@ -98,10 +120,17 @@ impl Watch {
         self.frequencies = Frequencies::default();
     }
 
-    /// Notes the clock frequency of the cores, while packets are measured.
+    /// Notes the clock frequency of the cores, while packets are measured: of those on which
+    /// threads are held, or where there is none, of those on which threads run now.
     pub(super) fn sample(&mut self) {
         for core in self.threads.keys() {
-            self.frequencies.sample(&self.tree, *core);
+            self.frequencies
+                .sample(&self.tree, &core.to_string(), *core);
+        }
+        if self.threads.is_empty() {
+            for (thread, core) in running_threads(&self.tree, &self.pids) {
+                self.frequencies.sample(&self.tree, &thread, core);
+            }
         }
     }
 
@@ -131,9 +160,7 @@ impl Watch {
             found.extend(conditions.disturbances(&after.cores[core], self.rate));
         }
         if self.threads.is_empty() {
-            let all = before.anywhere.disturbances(&after.anywhere, self.rate);
-            // Steal of a core on which nothing was held says little.
-            found.extend(all.into_iter().filter(|what| *what != Disturbance::Steal));
+            found.extend(before.anywhere.disturbances(&after.anywhere, self.rate));
         }
         let elapsed = after.at.saturating_duration_since(before.at);
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
@@ -187,5 +214,58 @@ mod tests {
         assert!(!watch.end().contains(&Disturbance::Steal));
         write(root, "proc/stat", &stat(1_000_000));
         assert!(watch.end().contains(&Disturbance::Steal));
+    }
+
+    /// In one loop, or without cores of their own: any core may have been theirs.
+    #[test]
+    fn steal_is_named_where_no_thread_is_held() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        write(root, "proc/7/task/7/status", "Cpus_allowed_list:\t0-3\n");
+        let stat = |stolen: u64| {
+            let idle = "cpu0 1 1 1 1 1 1 1 0 0 0\n";
+            format!("cpu  1 1 1 1 1 1 1 {stolen} 0 0\n{idle}cpu3 1 1 1 1 1 1 1 {stolen} 0 0\n")
+        };
+        write(root, "proc/stat", &stat(10));
+        let watch = Watch::begin(Tree::new(root), &[7], 1.0);
+        assert_eq!(watch.thread_count(), 0);
+        assert!(!watch.end().contains(&Disturbance::Steal));
+        write(root, "proc/stat", &stat(1_000_000));
+        assert!(watch.end().contains(&Disturbance::Steal));
+    }
+
+    #[test]
+    fn a_clock_that_changes_under_a_thread_that_is_not_held_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        write(root, "proc/7/task/7/status", "Cpus_allowed_list:\t0-3\n");
+        let clock = |core: usize, khz: u32| {
+            let path = format!("sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq");
+            write(root, &path, &format!("{khz}\n"));
+        };
+        let on = |id: u32, state: &str, core: usize| {
+            let text = format!("{id} (a) b) {state}{} {core} 0 0\n", " 1".repeat(35));
+            write(root, &format!("proc/7/task/{id}/stat"), &text);
+        };
+        let mut watch = Watch::begin(Tree::new(root), &[7], 1.0);
+        let mut is_named = |cores: [u32; 3], state: &str| {
+            on(7, "R", 1);
+            on(8, state, 2);
+            for (core, khz) in cores.into_iter().enumerate() {
+                clock(core, khz);
+            }
+            watch.sample();
+            watch.end().contains(&Disturbance::Frequency)
+        };
+        assert!(!is_named([3_000_000, 3_000_000, 3_000_000], "S"));
+        // Cores that nobody has may sleep; one on which a thread sleeps, too.
+        assert!(!is_named([800_000, 2_900_000, 800_000], "S"));
+        assert!(!is_named([800_000, 3_000_000, 800_000], "R"));
+        assert!(is_named([800_000, 3_000_000, 900_000], "R"));
+        let mut watch = Watch::begin(Tree::new(root), &[7], 1.0);
+        watch.sample();
+        on(7, "R", 2);
+        watch.sample();
+        assert!(watch.end().contains(&Disturbance::Frequency), "it moved");
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::traffic::conditions::Disturbance;
 
-/// How long a window is, at least: the kernel counts what others ran in ticks of 10 ms, and looking
-/// takes a millisecond or two.
+/// How long a window is, at least: looking takes a millisecond or two, and where the kernel counts
+/// what others ran in ticks these are 10 ms.
 const WINDOW_MIN: Duration = Duration::from_millis(250);
 
 /// The windows so far, from the first slice on.

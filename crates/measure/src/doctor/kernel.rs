@@ -5,11 +5,14 @@ use rustix::time::{ClockId, clock_getres};
 use super::finding::Finding;
 use super::tree::Tree;
 
-/// What the kernel was started with.
+/// What the kernel was started with: all before `--`, as what follows is init's.
 pub(super) fn command_line(tree: &Tree) -> Finding {
     let name = "kernel command line";
     match tree.read("/proc/cmdline") {
-        Some(line) => Finding::ok(name, line),
+        Some(line) => {
+            let kernel = line.split_once(" -- ").map_or(&*line, |(kernel, _)| kernel);
+            Finding::ok(name, kernel)
+        }
         None => Finding::unsupported(name, "no /proc/cmdline"),
     }
 }
@@ -101,7 +104,7 @@ mod tests {
     fn what_the_kernel_says_is_told() {
         let faults = "sys/devices/system/cpu/vulnerabilities";
         let (_dir, tree) = tree(&[
-            ("proc/cmdline", "ro quiet mitigations=auto\n"),
+            ("proc/cmdline", "ro quiet mitigations=auto -- --of-init\n"),
             (&format!("{faults}/meltdown"), "Not affected\n"),
             (&format!("{faults}/spectre_v2"), "Mitigation: Retpolines\n"),
             ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC Tue\n"),

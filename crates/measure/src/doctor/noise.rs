@@ -109,7 +109,7 @@ fn watch(core: usize, span: Duration, rate: TickRate) -> CoreNoise {
     let mut gaps = Gaps::new(rate);
     let switches_before = switches();
     let tree = Tree::new("/");
-    let stolen_before = stolen_ticks(&tree, core);
+    let stolen_before = stolen_ticks(&tree, Some(core));
     let length = rate.ticks(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
     let start = tsc::ticks();
     loop {
@@ -121,7 +121,7 @@ fn watch(core: usize, span: Duration, rate: TickRate) -> CoreNoise {
     }
     let watched_ns = rate.ns(tsc::ticks().saturating_sub(start));
     let switches = switches().zip(switches_before);
-    let stolen = stolen_ticks(&tree, core).zip(stolen_before);
+    let stolen = stolen_ticks(&tree, Some(core)).zip(stolen_before);
     let mut noise = gaps.into_noise(
         core,
         watched_ns,

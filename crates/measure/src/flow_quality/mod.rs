@@ -50,7 +50,8 @@ pub struct Quality {
     pub late_offset_max: u64,
     /// `n_reordered[n - 1]`: packets that are n-reordered.
     pub n_reordered: [u64; DEGREES],
-    /// Runs of packets without reordering between two reordered ones (RFC 4737, 4.6).
+    /// Runs of packets in order that a reordered one ended (RFC 4737, 4.6, which counts empty ones
+    /// too).
     pub free_runs: u64,
     /// Highest sequence number, if any arrived.
     pub highest: Option<u64>,

@@ -12,7 +12,7 @@ fn follow(sequences: &[u64]) -> Quality {
     tracker.quality().clone()
 }
 
-/// One packet is reordered (RFC 4737, section 7): 4 arrives after 5 to 8.
+/// One packet is reordered (RFC 4737, section 7.1): 4 arrives after 5 to 8.
 #[test]
 fn one_packet_delayed_by_four() {
     let quality = follow(&[1, 2, 3, 5, 6, 7, 8, 4, 9, 10]);

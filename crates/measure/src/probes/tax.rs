@@ -102,13 +102,13 @@ pub fn measure<E>(
     mut slice: impl FnMut(bool) -> Result<f64, E>,
 ) -> Result<Tax, TaxError<E>> {
     let plan = Plan {
-        pairs_max: measure.pairs(),
+        pairs: measure.pairs(),
         false_alarms: 0.05,
         // Never the same within a margin: the ratio is the result.
         margin: 1e-6,
         seed,
     };
-    let mut interleaving = Interleaving::new(plan)?.whole();
+    let mut interleaving = Interleaving::new(plan)?;
     while let Some(side) = interleaving.next() {
         let value = slice(side == Side::B).map_err(TaxError::Slice)?;
         interleaving.report(value)?;

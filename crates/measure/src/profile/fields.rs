@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Frame sizes with their shares, FCS counted.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sizes(pub Vec<SizeShare>);
 
 /// A size and how many of the packets have it, in parts of the sum of all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SizeShare {
     /// Bytes with FCS.
@@ -105,7 +105,7 @@ impl JsonSchema for Sizes {
 }
 
 /// VLAN identifiers, outermost first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Vlans(pub Vec<u16>);
 
 #[derive(Deserialize, JsonSchema)]

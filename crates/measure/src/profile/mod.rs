@@ -19,7 +19,7 @@ pub use catena_engine::config::Mac;
 use catena_engine::units::{Rate, Span};
 pub use catena_port::offered::Offered;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub use fields::{Sizes, Vlans};
 
@@ -32,13 +32,13 @@ pub const GTPU_LEN: usize = 16;
 /// Bytes that a frame occupies on layer 1 beyond layer 2: preamble, start delimiter, gap
 /// (IEEE 802.3 3.2.1, 4.4.2).
 pub const L1_OVERHEAD_LEN: usize = 20;
-/// Shortest frame, with FCS (IEEE 802.3 3.2.7).
+/// Shortest frame, with FCS (IEEE 802.3 4.4.2).
 pub const FRAME_LEN_MIN: usize = 64;
 /// Longest frame, with FCS.
 pub const FRAME_LEN_MAX: usize = 9216;
 /// Longest chunk, header and FCS counted: what NTT's chains hand over at once (OFC 2024).
 pub const CHUNK_LEN_MAX: usize = 128 * 1024;
-/// EtherType of chunks: the first for local experiments (IEEE Std 802-2014 9.2.4).
+/// EtherType of chunks: the first for local experiments (IEEE Std 802-2014 9.2.3).
 pub const CHUNK_ETHER_TYPE: u16 = 0x88b5;
 /// Most flows at a time; the receiver keeps some 40 bytes for each.
 pub const FLOW_COUNT_MAX: u32 = 1 << 20;
@@ -79,7 +79,7 @@ pub struct Profile {
 }
 
 /// Whether sizes come in a fixed order or by chance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SizeOrder {
     /// Spread evenly by their shares, the same order again and again.
@@ -90,7 +90,7 @@ pub enum SizeOrder {
 }
 
 /// The headers.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PacketShape {
     /// IP version of the packet, or inside the tunnel.
@@ -133,7 +133,7 @@ impl Default for PacketShape {
 }
 
 /// IP version.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum IpVersion {
     /// Version 4.
@@ -144,7 +144,7 @@ pub enum IpVersion {
 }
 
 /// What IP carries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
     /// UDP datagrams.
@@ -158,7 +158,7 @@ pub enum Transport {
 }
 
 /// A GTP-U tunnel (3GPP TS 29.281) with a PDU session container (TS 38.415).
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gtpu {
     /// IP version of the tunnel.
@@ -192,7 +192,7 @@ impl Default for Gtpu {
 }
 
 /// Which way a tunnelled packet goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Towards the user: PDU type 0.
@@ -203,7 +203,7 @@ pub enum Direction {
 }
 
 /// How many flows, and whose turn it is.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Flows {
     /// Flows at a time.
@@ -228,7 +228,7 @@ impl Default for Flows {
 }
 
 /// Whose turn it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Pick {
     /// One after the other.
@@ -241,7 +241,7 @@ pub enum Pick {
 }
 
 /// Flows that end and others that begin.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Churn {
     /// Flows replaced in a second, the oldest first.
@@ -256,7 +256,7 @@ fn churn_pool() -> u32 {
 }
 
 /// When packets are due.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {
     /// Mean rate in packets (`1Mpps`) or bits (`10Gbps`), or `max`: whenever there is room.
@@ -275,7 +275,7 @@ pub struct Load {
 }
 
 /// Which bits a bit rate counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
     /// The frame with FCS, and preamble and gap: 20 bytes more.
@@ -286,7 +286,7 @@ pub enum Layer {
 }
 
 /// How packets are spread over time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
     /// Evenly.
@@ -301,7 +301,7 @@ pub enum Pattern {
 }
 
 /// One rate for a while.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// The rate.
@@ -312,7 +312,7 @@ pub struct Step {
 }
 
 /// Frames of a capture.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
     /// The capture, pcap or pcapng; relative to the profile's folder.
@@ -337,7 +337,7 @@ fn yes() -> bool {
 }
 
 /// When replayed packets are due.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Timing {
     /// By the profile's load.

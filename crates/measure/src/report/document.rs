@@ -14,10 +14,14 @@ use crate::study::summary::StudyResults;
 
 use super::over_time::OverTime;
 use super::trial_row::TrialRow;
+use super::valued::Valued;
 use crate::csv::quoted;
 
 /// Version of the form of documents; goes up when a reader of the old form would err.
 pub const SCHEMA: &str = "catena.measure.report/1";
+
+/// How names of results begin that say how far others keep to the documents they are named after.
+pub const STANDING: &str = "standing: ";
 
 /// All results of one run or study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +43,9 @@ pub struct Document {
     /// Results that have no table of their own: name and value, in the order shown.
     #[serde(default)]
     pub results: Vec<(String, String)>,
+    /// Single values with their intervals.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<Valued>,
     /// Throughput results.
     #[serde(default)]
     pub throughput: Vec<Throughput>,
@@ -124,6 +131,7 @@ impl Document {
             unsupported: Vec::new(),
             commands: Vec::new(),
             results: Vec::new(),
+            values: Vec::new(),
             throughput: Vec::new(),
             latency: Vec::new(),
             study: None,
@@ -150,6 +158,13 @@ impl Document {
             return Err(DocumentError::Schema(schema));
         }
         Ok(serde_json::from_str(text)?)
+    }
+
+    /// How far results keep to the documents that they are named after.
+    pub fn standings(&self) -> Vec<&(String, String)> {
+        let rows = self.results.iter();
+        rows.filter(|(name, _)| name.starts_with(STANDING))
+            .collect()
     }
 
     /// The document as JSON.

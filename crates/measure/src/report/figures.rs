@@ -62,7 +62,7 @@ pub(super) fn percentiles(document: &Document) -> Option<Drawing> {
         let band = band.map(|(q, interval)| (*q, interval.low, interval.high));
         plot = plot.series(series.with_band(band.collect()));
     }
-    // Beyond this, stalls of the machine alone make up the tail.
+    // Beyond this, what the tester held up alone may make up the tail.
     let excluded = results
         .iter()
         .filter_map(|result| result.attribution.as_ref());
@@ -72,7 +72,7 @@ pub(super) fn percentiles(document: &Document) -> Option<Drawing> {
         plot = plot.shade(Shade {
             from: 1.0 - share,
             to: 1.0 - 1e-9,
-            label: String::from("more packets stalled by the machine than lie beyond"),
+            label: String::from("more packets held up by the tester than lie beyond"),
         });
     }
     Some(plot.drawing())

@@ -6,6 +6,7 @@
 //! to other programs, [`figures`] each figure with its data. All are pure functions of the
 //! document.
 
+mod comparisons;
 mod document;
 mod elements;
 mod figures;
@@ -17,12 +18,14 @@ mod study_page;
 #[cfg(test)]
 mod tests;
 pub(crate) mod trial_row;
-mod units;
+pub(crate) mod units;
+mod valued;
 
-pub use document::{Document, DocumentError, LatencyResult, SCHEMA, Throughput, csv};
+pub use document::{Document, DocumentError, LatencyResult, SCHEMA, STANDING, Throughput, csv};
 pub use elements::figure_file;
 pub use files::{figures, latency_csv};
 pub use over_time::OverTime;
 pub use page::html;
 pub use trial_row::TrialRow;
 pub use units::{rate, time};
+pub use valued::{Unit, Valued};

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use super::comparisons;
 use super::document::{Document, LatencyResult, Throughput};
 use super::elements::{Page, figure, table};
 use super::figures;
-use super::units::{rate, time};
+use super::units::{percent, rate, time};
+use super::valued;
 use crate::blame::{Blame, OUTSIDE_MAX};
-use crate::compare::Comparison;
 use crate::latency::Distribution;
 use crate::plot::{css, escape};
 use crate::search::preset::Standing;
@@ -48,15 +49,14 @@ pub(super) fn write(document: &Document) -> Page {
         escape(&document.began)
     );
     // What was found, then all values, then what they are worth.
+    valued::write(&mut page, &document.values);
     throughput(&mut page, document);
     latency(&mut page, document);
     if let Some(study) = &document.study {
-        let standings = document.results.iter();
-        let standings = standings.filter(|(name, _)| name.starts_with("standing: "));
-        super::study_page::write(&mut page, study, &standings.collect::<Vec<_>>());
+        super::study_page::write(&mut page, study, &document.standings());
     }
     blame(&mut page, document);
-    comparisons(&mut page, document);
+    comparisons::write(&mut page, document);
     results(&mut page, document);
     noise(&mut page, document);
     environment(&mut page, document);
@@ -67,10 +67,6 @@ pub(super) fn write(document: &Document) -> Page {
 
 fn pps(value: Option<f64>) -> String {
     value.map_or_else(|| String::from("n/a"), rate)
-}
-
-fn percent(value: f64) -> String {
-    format!("{:.3} %", value * 100.0)
 }
 
 fn standing_text(standing: &Standing) -> String {
@@ -121,8 +117,10 @@ fn throughput(page: &mut Page, document: &Document) {
     page.push_str("<h2>Throughput</h2>\n");
     figure(page, figures::throughput(document));
     page.push_str(
-        "<p>Rates are over all interfaces, after MLRsearch. Width is relative to the \
-         upper bound; effective duration is as each trial reports it.</p>\n",
+        "<p>Rates are over all interfaces by which traffic enters. That is one, the port \
+         <code>traffic</code>, so they are rates per interface too (RFC 9971 4.5.2: the factor is \
+         1). Width is relative to the upper bound; effective duration is as each trial reports \
+         it.</p>\n",
     );
     let rows: Vec<_> = document
         .throughput
@@ -353,60 +351,6 @@ fn blame(page: &mut Page, document: &Document) {
     }
 }
 
-fn comparison_row(name: &str, comparison: &Comparison) -> Vec<String> {
-    let ratio = &comparison.ratio;
-    vec![
-        name.to_owned(),
-        format!("{:.4}", ratio.estimate),
-        format!("{:.4} to {:.4}", ratio.low, ratio.high),
-        percent(ratio.confidence),
-        format!("{:?}", comparison.verdict).to_uppercase(),
-        comparison.pairs.to_string(),
-        percent(comparison.detectable),
-    ]
-}
-
-/// Whether a study says itself what its probes cost.
-fn has_costs(document: &Document) -> bool {
-    let cells = document.study.iter().flat_map(|study| &study.cells);
-    cells.into_iter().any(|cell| cell.probe_tax.is_some())
-}
-
-fn comparisons(page: &mut Page, document: &Document) {
-    let mut rows: Vec<_> = document
-        .comparisons
-        .iter()
-        .map(|(name, comparison)| comparison_row(name, comparison))
-        .collect();
-    let tax = document.probe_tax.as_ref();
-    rows.extend(tax.map(|tax| comparison_row("with probes over without", tax)));
-    page.push_str("<h2>Comparisons</h2>\n");
-    page.push_str(
-        match (tax, has_costs(document), document.blame.is_empty()) {
-            (Some(_), ..) | (None, true, _) => "",
-            (None, false, true) => {
-                "<p>The cost of the probes was not measured. No packet was followed; the sums of \
-             tier 0 are always kept.</p>\n"
-            }
-            (None, false, false) => {
-                "<p class=\"mark\">The cost of the probes was not measured.</p>\n"
-            }
-        },
-    );
-    if !rows.is_empty() {
-        let heads = [
-            "comparison",
-            "ratio",
-            "interval",
-            "confidence",
-            "verdict",
-            "pairs",
-            "detectable",
-        ];
-        table(page, &heads, &rows);
-    }
-}
-
 fn noise(page: &mut Page, document: &Document) {
     if document.noise.is_empty() {
         return;
@@ -422,11 +366,7 @@ fn noise(page: &mut Page, document: &Document) {
                 percent(bracket.after.lost_share),
                 bracket.before.stalls.count().to_string(),
                 bracket.after.stalls.count().to_string(),
-                bracket
-                    .before
-                    .longest
-                    .max(bracket.after.longest)
-                    .to_string(),
+                time(bracket.before.longest.max(bracket.after.longest) as f64),
                 String::from(if bracket.is_noisy {
                     "NOISY: repeat"
                 } else {
@@ -441,7 +381,7 @@ fn noise(page: &mut Page, document: &Document) {
         "lost after",
         "stalls before",
         "stalls after",
-        "longest (clock units)",
+        "longest",
         "verdict",
     ];
     table(page, &heads, &rows);

@@ -201,7 +201,7 @@ pub(super) fn percentiles(results: &StudyResults) -> Vec<Drawing> {
             let points = thinned(points.unwrap_or_default());
             plot = plot.series(Series::new(mode_of(cell), points).steps());
         }
-        // Beyond this, stalls of the machine alone make up the tail.
+        // Beyond this, what the tester held up alone may make up the tail.
         let touched = cells
             .iter()
             .filter_map(|cell| cell.values.get("touched by stalls"));
@@ -210,7 +210,7 @@ pub(super) fn percentiles(results: &StudyResults) -> Vec<Drawing> {
             plot = plot.shade(Shade {
                 from: 1.0 - share,
                 to: 1.0 - 1e-9,
-                label: String::from("more packets stalled by the machine than lie beyond"),
+                label: String::from("more packets held up by the tester than lie beyond"),
             });
         }
         plot.drawing()

@@ -95,7 +95,6 @@ fn document() -> Document {
         },
         verdict: Verdict::Lower,
         pairs: 1000,
-        look: 5,
         detectable: 0.005,
     };
     let traces: Vec<_> = (0..2000)
@@ -116,6 +115,20 @@ fn document() -> Document {
     let blame = blame.with_counts(&counts);
     document.blame = vec![(String::from("thread"), blame)];
     document.comparisons = vec![(String::from("new over old"), comparison)];
+    document.values = vec![
+        Valued {
+            name: String::from("MRR"),
+            unit: Unit::PacketsPerSecond,
+            value: 7_123_000.0,
+            interval: Some(comparison.ratio),
+        },
+        Valued {
+            name: String::from("loss of a soak"),
+            unit: Unit::Share,
+            value: 0.25,
+            interval: None,
+        },
+    ];
     document.noise = vec![(String::from("1"), NoiseBracket::of(floor(), floor()))];
     document.probe_tax = Some(comparison);
     document.trials = vec![TrialRow {
@@ -182,8 +195,8 @@ fn a_page_is_self_contained_and_names_what_is_irregular() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    assert_eq!(page.matches("<figure>").count(), 5);
-    assert_eq!(page.matches("<svg xmlns").count(), 5);
+    assert_eq!(page.matches("<figure>").count(), 8);
+    assert_eq!(page.matches("<svg xmlns").count(), 8);
     assert_eq!(
         page.matches("<table>").count(),
         page.matches("</table>").count()
@@ -193,9 +206,14 @@ fn a_page_is_self_contained_and_names_what_is_irregular() {
 #[test]
 fn a_page_says_what_was_not_measured() {
     let page = html(&Document::new("empty", "now"));
-    assert!(page.contains("The cost of the probes was not measured."));
+    assert!(!page.contains("Comparisons") && !page.contains("cost of the probes"));
     assert!(!page.contains("<figure>"));
     let mut broken = document();
+    broken.probe_tax = None;
+    let marked = "<p class=\"mark\">The cost of the probes was not measured.</p>";
+    assert!(html(&broken).contains(marked));
+    broken.blame.clear();
+    assert!(!html(&broken).contains("cost of the probes"));
     broken.latency[0].over_time.as_mut().unwrap().counts.pop();
     let page = html(&broken);
     assert!(page.contains("needs 2 values, 1 were given"));
@@ -253,7 +271,26 @@ fn figures_and_their_data_are_files_of_their_own() {
             assert!(page.contains(&link), "{link}");
         }
     }
-    let bars = &drawn[0].1;
+    for (number, data) in [
+        (
+            0,
+            "category,group,rate (packets/s),low,high\nMRR,measured,7123000,0.985,0.995\n",
+        ),
+        (
+            1,
+            "category,group,share of packets (share of 1),low,high\nloss of a soak,measured,0.25,,\n",
+        ),
+    ] {
+        assert_eq!(drawn[number].1, data);
+    }
+    let difference = drawn.last().unwrap();
+    assert!(difference.0.contains("B over A less 1"));
+    assert!(
+        difference.1.contains("new over old,B over A,-0.01"),
+        "{}",
+        difference.1
+    );
+    let bars = &drawn[2].1;
     let capacity = document.throughput[0].goals[0].conditional_throughput_pps;
     assert!(bars.starts_with("category,group,conditional throughput (packets/s),low,high\n"));
     assert!(bars.contains(&format!(",{},", capacity.unwrap())), "{bars}");
@@ -312,9 +349,11 @@ fn a_page_has_scaled_units_and_json_has_not() {
     document.blame[0].1.shares[0].mean_ns = 2_345.6;
     document.throughput[0].goals[0].conditional_throughput_pps = Some(6_980_123.0);
     document.trials[0].load_pps = 123_456.0;
+    document.noise[0].1.after.longest = 2_345_678;
     let page = html(&document);
     let json = document.to_json().unwrap();
     for (scaled, raw) in [
+        ("2.35 ms", "2345678"),
         ("1.23 ms", "1234567.0"),
         ("34.6 us", "34567.0"),
         ("2.35 us", "2345.6"),

@@ -34,3 +34,8 @@ pub fn rate(pps: f64) -> String {
         _ => format!("{value:.3} {unit}"),
     }
 }
+
+/// A share as a percentage with three decimals, as tables have it.
+pub(super) fn percent(value: f64) -> String {
+    format!("{:.3} %", value * 100.0)
+}

@@ -82,7 +82,8 @@ pub struct BackToBackSearch {
     unbounded: u32,
 }
 
-/// Repetitions that RFC 2544 section 26.4 asks for, of which RFC 9004 makes the mean.
+/// Repetitions that RFC 2544 section 26.4 asks for. RFC 9004 section 6.3 makes their mean, and
+/// leaves their number open if it is reported.
 const REPETITIONS: u32 = 50;
 /// Least length of the longest burst, after RFC 2544 section 26.4, and after RFC 9004 section 6.2
 /// where a device has not overflowed before.
@@ -96,7 +97,7 @@ impl Input {
         let mut reasons = vec![
             "no external tester (RFC 2544, 6)".to_owned(),
             "no isolated test network (RFC 6815, 3)".to_owned(),
-            "one frame size, not all to which the test applies (RFC 9004, 4)".to_owned(),
+            "one frame size, not all to which the test applies (RFC 9004, 6.1)".to_owned(),
         ];
         let count = outcome.bursts.len();
         if count < REPETITIONS as usize {
@@ -112,7 +113,8 @@ impl Input {
         }
         if outcome.unbounded > 0 && longest < BURST_UNBOUNDED {
             reasons.push(format!(
-                "{} repetitions had no loss in a burst of {longest:?}, the longest that was tried,                  not of {BURST_UNBOUNDED:?} (RFC 9004, 6.2): the value is a lower bound",
+                "{} repetitions had no loss in a burst of {longest:?}, the longest that was tried, not of \
+                 {BURST_UNBOUNDED:?} (RFC 9004, 6.2): the value is a lower bound",
                 outcome.unbounded
             ));
         }

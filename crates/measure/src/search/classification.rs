@@ -1,5 +1,5 @@
 //! What trials at one load say about a goal: load classification and conditional throughput, as in
-//! the appendices of RFC 9971, read as draft-ietf-bmwg-mlrsearch-15.
+//! appendices A and B of RFC 9971.
 
 use serde::{Deserialize, Serialize};
 
@@ -85,8 +85,8 @@ pub fn classify(goal: &Goal, trials: &[TrialRecord]) -> Classification {
 /// Conditional Throughput at a load, in its unit: what the load forwards in the trial that its
 /// goal's exceed ratio picks from the full-length trials, ordered by loss.
 ///
-/// After the draft's code, which its definition refers to: trials that are missing from the
-/// duration sum count. The prose beside it leaves them out.
+/// After the code of RFC 9971 appendix B, which the definition (4.8.3) refers to: trials that are
+/// missing from the duration sum count. The prose of 6.2 leaves them out.
 pub fn conditional_throughput(goal: &Goal, load: f64, trials: &[TrialRecord]) -> f64 {
     let full_length_ns = nanos(goal.final_trial_duration);
     let mut full: Vec<_> = trials
@@ -146,14 +146,15 @@ mod tests {
         vec![trial; count]
     }
 
-    /// The draft's example: four goals at six points of one search, and the percentages of both
-    /// exceed ratios that it prints.
+    /// The example of RFC 9971 appendix C: four goals at six points of one search, and the
+    /// percentages of both exceed ratios that it prints.
     ///
-    /// For the fourth goal at the points 5 and 6 the draft's tables say "Lower Bound" below exceed
-    /// ratios of 42.857 % and 27.273 %. Both exceed the goal's 20 %, so by the draft's own code,
-    /// and by the package MLRsearch 1.2.1, that load is an upper bound; this follows the code.
+    /// For the fourth goal at the points 5 and 6 the tables (C.3.5, C.3.6) say "Lower Bound" below
+    /// exceed ratios of 42.857 % and 27.273 %. Both exceed the goal's 20 %, so by the RFC's own
+    /// code (appendix A), and by the package MLRsearch 1.2.1, that load is an upper bound; this
+    /// follows the code.
     #[test]
-    fn the_worked_example_of_the_draft_comes_out() {
+    fn the_worked_example_of_the_rfc_comes_out() {
         use Classification::{LowerBound, Undecided, UpperBound};
         let goals = [
             goal(60, 60, 0.0, 0.0),

@@ -1,5 +1,5 @@
-//! Search goals of MLRsearch (RFC 9971, section "Goal Terms"; read as
-//! draft-ietf-bmwg-mlrsearch-15).
+//! Search goals of MLRsearch (RFC 9971 4.6): what a preset names and the search, the classification
+//! of loads and reports work by.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub struct Goal {
     /// Goal Loss Ratio: a trial that loses a larger share is a high-loss trial. 0 to below 1.
     pub loss_ratio: f64,
     /// Goal Exceed Ratio: share of time that high-loss trials may have at a lower bound. 0 to
-    /// below 1; the draft recommends 0.5.
+    /// below 1; RFC 9971 4.6.4 recommends 0.5.
     pub exceed_ratio: f64,
     /// Goal Final Trial Duration: trials at least as long are full-length.
     pub final_trial_duration: Duration,

@@ -1,14 +1,14 @@
 //! MLRsearch: throughput for several goals in one search (RFC 9971).
 //!
-//! This is the draft's Controller. Every trial counts for every goal. For each goal the search goes
-//! from coarse to fine: short trials, wide intervals and little time per load first, each phase
-//! beginning with the bounds of the one before. Loads lie on a geometric grid whose step is the
-//! narrowest goal's width, so that widths are relative and no load is missed by rounding.
+//! This is the RFC's Controller (4.9.2). Every trial counts for every goal. For each goal the
+//! search goes from coarse to fine: short trials, wide intervals and little time per load first,
+//! each phase beginning with the bounds of the one before. Loads lie on a geometric grid whose step
+//! is the narrowest goal's width, so that widths are relative and no load is missed by rounding.
 //!
 //! Of the trials that goals ask for, the shortest goes first, and of those the one with the least
 //! load, after which buffers of the device recover most quickly.
 //!
-//! The order of trials is this implementation's own, as the draft allows; what is specified
+//! The order of trials is this implementation's own, as the RFC allows (4.1.3); what is specified
 //! (classification, relevant bounds, conditional throughput, regular and irregular results) is in
 //! [`super::classification`] and [`GoalResult`].
 
@@ -21,7 +21,7 @@ use super::classification::{Classification, TrialRecord, classify, conditional_t
 use super::goal::{Goal, GoalError, LOADS_MAX};
 use super::{ReportError, Search, Trial, TrialResult, nanos};
 
-/// What a search is given: the draft's Controller Input.
+/// What a search is given: Controller Input (RFC 9971 4.6.8).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Input {
     /// Search Goals.
@@ -42,13 +42,13 @@ pub struct Input {
 pub enum Irregularity {
     /// Max Load is a lower bound: the device may do better than the tester can ask for.
     MaxLoadIsLowerBound,
-    /// Min Load is an upper bound: the device does not meet the goal at any load searched.
+    /// Min Load is an upper bound, so no lower bound is relevant (RFC 9971 4.7.2.2).
     MinLoadIsUpperBound,
     /// The search was cut short before the bounds came within the goal width.
     WiderThanGoal,
 }
 
-/// What was found for one goal: the draft's Goal Result.
+/// What was found for one goal: Goal Result (RFC 9971 4.8.4).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalResult {
     /// The goal.
@@ -65,13 +65,13 @@ pub struct GoalResult {
 }
 
 impl GoalResult {
-    /// Whether all that the draft asks of a Regular Goal Result holds.
+    /// Whether all that RFC 9971 4.8.4.1 asks of a Regular Goal Result holds.
     pub fn is_regular(&self) -> bool {
         self.irregularities.is_empty()
     }
 }
 
-/// What a search gives: the draft's Controller Output.
+/// What a search gives: Controller Output (RFC 9971 4.8.6).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// One result for each goal, in order.

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 pub mod back_to_back;
 pub mod classification;
 pub mod goal;
+pub mod held;
 pub mod mlr;
 pub mod mrr;
 pub mod preset;
@@ -31,10 +32,11 @@ pub mod preset;
 pub(crate) mod simulated_device;
 pub mod soak;
 
-/// What a trial shall be: MLRsearch's Trial Input.
+/// What a trial shall be: MLRsearch's Trial Input (RFC 9971 4.5.3), and for bursts how many
+/// packets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Offered load in packets per second, over all interfaces.
+    /// Intended Load in packets per second, over all interfaces.
     pub load_pps: f64,
     /// How long to offer it.
     pub duration: Duration,
@@ -52,7 +54,7 @@ impl Trial {
     }
 }
 
-/// What came of a trial: MLRsearch's Trial Output.
+/// What came of a trial: MLRsearch's Trial Output (RFC 9971 4.5.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialResult {
     /// Packets that the trial should have offered; those that could not be sent count as lost.

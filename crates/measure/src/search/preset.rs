@@ -8,7 +8,8 @@
 //! | `rfc2544` | 60 s / 60 s / 1 s | 0 | 0 | 0.5 % |
 //!
 //! Standing fails closed: what is not known to hold counts as not holding. MLRsearch itself allows
-//! deviations that are reported, so `vm` and `csit` results are complete without a laboratory.
+//! deviations that are reported (RFC 9971 4.4.3), so `vm` and `csit` results are complete without a
+//! laboratory.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! Statistics of samples that are neither independent nor normal.
 //!
+//! - [`halves`]: whether the second half of values is another than the first.
 //! - [`histogram`]: counts of values over many orders of magnitude.
 //! - [`quantile`]: percentiles, printed only where samples suffice.
 //! - [`bootstrap`]: intervals by resampling blocks, since neighbours resemble each other.
@@ -9,6 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 pub mod bootstrap;
+pub mod halves;
 pub mod histogram;
 pub mod quantile;
 pub mod random;

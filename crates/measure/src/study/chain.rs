@@ -172,7 +172,12 @@ impl Study {
 fn named(value: &Value, device: &str, tester: &str) -> Value {
     match value {
         Value::String(text) => {
-            json!(text.replace("$device", device).replace("$tester", tester))
+            let text = text.replace("$device", device).replace("$tester", tester);
+            // The names of both ends end with the number of their wire.
+            match device.trim_start_matches(|letter: char| !letter.is_ascii_digit()) {
+                "" => json!(text),
+                number => json!(text.replace("$number", number)),
+            }
         }
         Value::Array(items) => items
             .iter()

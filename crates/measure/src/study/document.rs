@@ -102,7 +102,7 @@ struct Factors {
 }
 
 /// How a kind of port joins a chain. `$device` and `$tester` in texts stand for the names of the
-/// interfaces at the device's and at the tester's end of a wire.
+/// interfaces at the device's and at the tester's end of a wire, and `$number` for the wire's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PortTemplate {
@@ -113,6 +113,17 @@ pub struct PortTemplate {
     /// What lies between them.
     #[serde(default)]
     pub wire: WireKind,
+}
+
+impl PortTemplate {
+    /// Whether one of its ports is of this kind.
+    pub fn has_port(&self, kind: &str) -> bool {
+        let ports = [Some(&self.device), self.tester.as_ref()];
+        ports
+            .into_iter()
+            .flatten()
+            .any(|port| port.contains_key(kind))
+    }
 }
 
 /// A checked study.

@@ -5,6 +5,7 @@
 
 use super::summary::{Effect, StudyResults};
 use crate::compare::Verdict;
+use crate::report::STANDING;
 
 /// The comparisons with a difference, the surest first.
 fn differences(effects: &[Effect]) -> Vec<&Effect> {
@@ -46,8 +47,10 @@ pub fn sentences(effects: &[Effect], most: usize) -> String {
     text
 }
 
-/// All of it as a page of Markdown, to be quoted from.
-pub fn page(title: &str, results: &StudyResults) -> String {
+/// All of it as a page of Markdown, to be quoted from. `standings` says how far latencies keep to
+/// the documents that they are named after; it stands before them, so that none is quoted without
+/// it.
+pub fn page(title: &str, results: &StudyResults, standings: &[&(String, String)]) -> String {
     let effects = results.effects.as_slice();
     let mut text = format!(
         "# {title}: what was found\n\nMade of the table of comparisons in `report.json` alone. A \
@@ -58,6 +61,12 @@ pub fn page(title: &str, results: &StudyResults) -> String {
         results.planned,
         counts(effects)
     );
+    if !standings.is_empty() {
+        text += "\n## Standing\n\n";
+        for (name, standing) in standings {
+            text += &format!("- {}: {standing}\n", name.trim_start_matches(STANDING));
+        }
+    }
     for (heading, found) in [
         ("Differences", differences(effects)),
         ("None of 5 % or more", of_verdict(effects, Verdict::Same)),

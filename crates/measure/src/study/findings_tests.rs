@@ -74,7 +74,14 @@ fn the_page_of_findings_is_the_table() {
         effects: table(),
         suspicions: Vec::new(),
     };
-    let text = page("ports", &results);
+    let standing = (
+        "standing: PDV after X".to_owned(),
+        "PARTIAL: few".to_owned(),
+    );
+    let text = page("ports", &results, &[&standing]);
+    let before = text.split("\n## Differences").next().unwrap();
+    assert!(before.contains("- PDV after X: PARTIAL: few\n"), "{text}");
+    assert!(!page("ports", &results, &[]).contains("PARTIAL"));
     assert!(text.contains("39 of 40 trials have a result"), "{text}");
     for effect in &results.effects {
         assert_eq!(text.matches(&effect.sentence()).count(), 1, "{text}");

@@ -9,6 +9,7 @@
 //!
 //! Only [`journal`] and [`wire`] touch the machine. `catena measure study` runs the trials.
 
+pub mod bias;
 pub mod cell;
 pub mod cell_result;
 pub mod chain;

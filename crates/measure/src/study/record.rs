@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::blame::Blame;
-use crate::device::{LOOPS, Outcome};
+use crate::device::{Baseline, LOOPS, Outcome};
 use crate::latency::stall::touched;
 use crate::latency::steady::Ranks;
 use crate::latency::{Direction, Distribution, Latency, Sample};
@@ -44,6 +44,16 @@ pub struct Record {
     /// kernel has none, and in older journals.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub idle_shares: BTreeMap<String, f64>,
+    /// How the workers waited, and why so; absent where no trial ran, and in older journals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<String>,
+    /// How the program that ran it was built; absent in older journals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
+    /// Trials of the tester without a device, before the first trial of a block in each setting of
+    /// the states; absent in the others, and in older journals.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub baselines: Vec<Baseline>,
 }
 
 /// What a trial that counts gave.

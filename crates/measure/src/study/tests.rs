@@ -40,13 +40,13 @@ fn example(name: &str) -> Study {
 #[test]
 fn the_study_of_containers_has_its_size() {
     let study = example("cnf-vs-bnf.yaml");
-    assert_eq!((study.cells().len(), study.order().len()), (288, 3456));
+    assert_eq!((study.cells().len(), study.order().len()), (312, 3744));
     // p99.9 needs ten packets above it, at the lowest load too.
     assert!(study.trial_ns >= 500_000_000);
     let is_without = |cell: &cell::Cell| study.level(cell, STATES) == "-c";
     let cells = study.cells();
     let without: Vec<_> = cells.iter().filter(|cell| is_without(cell)).collect();
-    assert_eq!(without.len(), 2 * 4 * 2 * 2);
+    assert_eq!(without.len(), 2 * 5 * 2 * 2);
     for cell in without {
         assert!(["64", "1500"].contains(&study.level(cell, SIZE)));
         assert!(["20kpps", "max"].contains(&study.level(cell, RATE)));
@@ -313,6 +313,31 @@ proptest! {
         crossed.seed += 1;
         prop_assert_ne!(crossed.order(), order);
     }
+}
+
+#[test]
+fn ports_of_both_wires_are_numbered() {
+    let text = "\
+name: numbered
+nf: { type: macswap }
+factors: { port: [link, veth] }
+ports:
+  veth: { device: { tap: { name: tap$number } }, tester: { tap: { name: $tester } } }
+";
+    let study = study(text);
+    let cells = study.cells();
+    let chain = study.chain_of(&cells[1], &document::registry()).unwrap();
+    let names = |wanted: &str| -> Vec<_> {
+        let nodes = chain.chain.nodes.iter();
+        let named = nodes.filter(|node| node.name.starts_with(wanted));
+        let config = named.filter_map(|node| match &node.kind {
+            catena_engine::chain::NodeKind::Port { config, .. } => Some(config["name"].clone()),
+            catena_engine::chain::NodeKind::Nf { .. } => None,
+        });
+        config.collect()
+    };
+    assert_eq!(names("device"), [json!("tap0"), json!("tap1")]);
+    assert_eq!(names("tester"), [json!("cat-t1"), json!("cat-t0")]);
 }
 
 #[test]

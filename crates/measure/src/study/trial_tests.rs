@@ -2,6 +2,9 @@
 
 use std::io::Write;
 
+use catena_engine::chain::Mode;
+
+use super::bias::{baselines, settings};
 use super::cell::{MODE, RATE, SIZE};
 use super::journal::{Journal, JournalError, latest};
 use super::record::{LatencyRecord, Lateness};
@@ -9,6 +12,7 @@ use super::summary::{csv, idle_shares, summarise, taxed};
 use super::tests::{CROSSED, study};
 use super::*;
 use crate::compare::{Comparison, Verdict};
+use crate::device::Baseline;
 use crate::latency::steady::{Ranks, Steadiness};
 use crate::probes::tax::{Measure, Tax};
 use crate::report::TrialRow;
@@ -71,6 +75,9 @@ fn record(study: &Study, cell: &Cell, block: u32, rate_pps: f64, delay_ns: f64) 
         blame: None,
         probe_tax: None,
         idle_shares: [("C1".to_owned(), if block == 0 { 0.5 } else { 0.3 })].into(),
+        waiting: None,
+        build: None,
+        baselines: Vec::new(),
     }
 }
 
@@ -265,6 +272,36 @@ fn journals_of_others_and_damaged_ones_are_left_alone() {
     assert!(refused.contains("no journal of a study"), "{refused}");
 }
 
+/// Older journals lack what newer ones have beside a result, and are read all the same.
+#[test]
+fn records_of_older_journals_load_and_new_ones_keep_what_they_say() {
+    let study = study(CROSSED);
+    let old = simulated(&study).remove(0);
+    let text = serde_json::to_string(&old).unwrap();
+    for field in ["waiting", "build", "baselines"] {
+        assert!(!text.contains(&format!("\"{field}\"")), "{field}");
+    }
+    assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), old);
+    let rows = settings(std::slice::from_ref(&old));
+    assert!(rows.iter().all(|(_, value)| value.starts_with("not known")));
+    let new = Record {
+        waiting: Some("sleep".to_owned()),
+        build: Some("profile release".to_owned()),
+        baselines: vec![Baseline::new(Mode::Process, None, Err("why".to_owned()))],
+        ..old
+    };
+    let text = serde_json::to_string(&new).unwrap();
+    assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), new);
+    let rows = settings(std::slice::from_ref(&new));
+    let mode = &new.cell["mode"];
+    assert_eq!(
+        rows[0],
+        (format!("wait policy, mode {mode}"), "sleep".to_owned())
+    );
+    assert_eq!(rows[1].1, "profile release");
+    assert_eq!(baselines(&[new.clone(), new]).0.len(), 2);
+}
+
 #[test]
 fn a_later_result_replaces_a_failure_and_no_failure_a_result() {
     let study = study(CROSSED);
@@ -318,7 +355,6 @@ fn tax() -> Tax {
             ratio,
             verdict: Verdict::Higher,
             pairs: 100,
-            look: 5,
             detectable: 0.01,
         },
     }

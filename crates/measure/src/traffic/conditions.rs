@@ -27,7 +27,8 @@ pub enum Disturbance {
     ClockStep,
     /// The loop moved to another core.
     Migration,
-    /// The hypervisor took the core for more than 1 % of the time.
+    /// The hypervisor took the core for more than 1 % of the time; of all cores together where no
+    /// thread is held on one.
     Steal,
     /// The processor slowed down for heat, or a control group held the process back.
     Throttling,
@@ -58,15 +59,22 @@ fn clock_ns(clock: ClockId) -> u64 {
         + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Ticks of 1/100 s that the hypervisor took of a core so far.
-pub(crate) fn stolen_ticks(tree: &Tree, core: usize) -> Option<u64> {
+/// Ticks of 1/100 s that the hypervisor took of a core so far, or of all together.
+pub(crate) fn stolen_ticks(tree: &Tree, core: Option<usize>) -> Option<u64> {
     let stat = tree.read("/proc/stat")?;
-    let line = format!("cpu{core} ");
+    let line = core.map_or_else(|| "cpu ".to_owned(), |core| format!("cpu{core} "));
     // proc_stat(5): steal is the eighth column.
     stat.lines().find_map(|found| {
         let columns = found.strip_prefix(&line)?;
         columns.split_whitespace().nth(7)?.parse().ok()
     })
+}
+
+/// How often a core slowed down for heat.
+fn heat_count(tree: &Tree, core: usize) -> u64 {
+    let folder = format!("/sys/devices/system/cpu/cpu{core}/thermal_throttle");
+    tree.number(&format!("{folder}/core_throttle_count"))
+        .unwrap_or(0)
 }
 
 impl Conditions {
@@ -97,10 +105,22 @@ impl Conditions {
         }
     }
 
+    /// Reads the clocks, and the files of `tree` for threads that are held nowhere and may run on
+    /// any of `cores`: what the hypervisor took of all cores may be theirs.
+    pub(crate) fn read_anywhere(tree: &Tree, cores: &[usize]) -> Self {
+        let heat = cores.iter().map(|core| heat_count(tree, *core));
+        Self {
+            ticks: tsc::ticks(),
+            raw_ns: clock_ns(ClockId::MonotonicRaw),
+            wall_ns: clock_ns(ClockId::Realtime),
+            stolen: stolen_ticks(tree, None),
+            throttled: heat.sum::<u64>() + crate::doctor::throttled_count(tree).unwrap_or(0),
+            ..Self::default()
+        }
+    }
+
     fn of_files(tree: &Tree, core: usize) -> Self {
-        let stolen = stolen_ticks(tree, core);
-        let heat = format!("/sys/devices/system/cpu/cpu{core}/thermal_throttle");
-        let heat = tree.number(&format!("{heat}/core_throttle_count"));
+        let stolen = stolen_ticks(tree, Some(core));
         let held_back = crate::doctor::throttled_count(tree);
         Self {
             core,
@@ -108,7 +128,7 @@ impl Conditions {
                 .field("/proc/thread-self/sched", "se.nr_migrations")
                 .and_then(|count| count.parse().ok()),
             stolen,
-            throttled: heat.unwrap_or(0) + held_back.unwrap_or(0),
+            throttled: heat_count(tree, core) + held_back.unwrap_or(0),
             ..Self::default()
         }
     }
@@ -199,6 +219,8 @@ mod tests {
         let found = Conditions::of_files(&Tree::new(dir.path()), 1);
         assert_eq!((found.stolen, found.migrations), (Some(42), Some(7)));
         assert_eq!(found.throttled, 15);
+        let anywhere = Conditions::read_anywhere(&Tree::new(dir.path()), &[0, 1]);
+        assert_eq!((anywhere.stolen, anywhere.throttled), (Some(99), 15));
         let here = Conditions::read(&Tree::new("/"));
         assert!(here.raw_ns > 0 && here.ticks > 0);
     }

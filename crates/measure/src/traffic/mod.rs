@@ -33,6 +33,7 @@ pub mod stall_recorder;
 mod template;
 mod tick_rate;
 pub mod trial;
+mod window;
 
 use catena_engine::port::PortKind;
 

@@ -22,8 +22,10 @@ use serde::{Deserialize, Serialize};
 
 use super::latency_recorder::{LatencyRecorder, LatencySample};
 use super::slices::{SliceConfig, Slices};
+use super::source::Source;
 use super::stall_recorder::{STALL_COUNT_MAX, STALL_THRESHOLD_NS, StallInterval, StallRecorder};
 use super::tick_rate::TickRate;
+use super::window::{Window, WindowConfig};
 use crate::flow_quality::sink::{FLOW_COUNT, FLOW_COUNT_MAX, FlowResult, FlowSink};
 use crate::stamp::Stamp;
 
@@ -56,6 +58,12 @@ pub struct ReceiveRecord {
     pub bursts: u64,
     /// Bursts as large as any so far: a receiver that gets nothing else is at its limit.
     pub full_bursts: u64,
+    /// Packets of the warm-up that arrived behind it, where the receiver knows the trial's window.
+    #[serde(default)]
+    pub held_before: u64,
+    /// Packets of this trial that arrived behind its end.
+    #[serde(default)]
+    pub held_after: u64,
 }
 
 /// The port.
@@ -72,6 +80,7 @@ pub struct ReceiverPort<S> {
     sink: S,
     results: Option<PathBuf>,
     slices: Option<Slices>,
+    window: Option<Window>,
 }
 
 impl<S: ArrivalSink> ReceiverPort<S> {
@@ -88,6 +97,7 @@ impl<S: ArrivalSink> ReceiverPort<S> {
             sink,
             results: None,
             slices: None,
+            window: None,
         }
     }
 
@@ -152,15 +162,26 @@ impl<S: ArrivalSink> ReceiverPort<S> {
 
     #[inline]
     fn take_stamp(&mut self, stamp: &Stamp, received: u64) {
-        if self.trial.is_some_and(|trial| trial != stamp.trial) {
+        let intended = stamp.intended_near(received);
+        if let Some(trial) = self.trial.filter(|trial| *trial != stamp.trial) {
             self.record.other_trial += 1;
+            if let Some(window) = &mut self.window
+                && stamp.trial == Source::trial_number(trial, true)
+            {
+                let is_held = window.is_behind_warmup(intended, received);
+                self.record.held_before += u64::from(is_held);
+            }
             return;
         }
         self.record.stamped += 1;
+        if let Some(window) = &mut self.window {
+            let is_held = window.is_behind_end(intended, received);
+            self.record.held_after += u64::from(is_held);
+        }
         let arrival = Arrival {
             flow: stamp.flow,
             sequence: stamp.sequence,
-            intended: stamp.intended_near(received),
+            intended,
             late: stamp.late,
             received,
             is_valid: true,
@@ -319,6 +340,9 @@ struct Config {
     results: Option<PathBuf>,
     /// Count what arrives in slices, in turns with another chain.
     slices: Option<SliceConfig>,
+    /// Count what arrives behind the warm-up and behind the end of the trial (`held_before` and
+    /// `held_after` of the results).
+    window: Option<WindowConfig>,
 }
 
 impl Default for Config {
@@ -329,6 +353,7 @@ impl Default for Config {
             flows: FLOW_COUNT,
             results: None,
             slices: None,
+            window: None,
         }
     }
 }
@@ -381,104 +406,11 @@ pub const KIND: PortKind = PortKind {
         );
         port.results = config.results.map(|path| opening.dir.join(path));
         port.slices = config.slices.map(|slices| Slices::new(&slices, rate));
+        port.window = config.window.map(|window| Window::new(&window, rate));
         Ok(Box::new(port))
     },
 };
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::{Arc, Mutex};
-
-    use crate::profile::{PacketShape, Transport as Carried};
-    use crate::traffic::template::Template;
-
-    /// Flow, sequence number, latency, and whether the stamp was whole.
-    type Seen = (u32, u64, u64, bool);
-
-    #[derive(Clone, Default)]
-    struct Noted(Arc<Mutex<Vec<Seen>>>);
-
-    impl ArrivalSink for Noted {
-        fn arrived(&mut self, arrival: &Arrival) {
-            let latency = arrival.received - arrival.intended;
-            let noted = (arrival.flow, arrival.sequence, latency, arrival.is_valid);
-            self.0.lock().unwrap().push(noted);
-        }
-    }
-
-    fn frame(shape: &PacketShape, trial: u8, sequence: u64, intended: u64) -> Vec<u8> {
-        let template = Template::new(shape, 100, 4);
-        let mut frame = vec![0; template.len()];
-        template.write(&mut frame, 3);
-        Stamp {
-            trial,
-            flow: 3,
-            sequence,
-            intended,
-            late: 7,
-        }
-        .write(&mut frame);
-        frame
-    }
-
-    #[test]
-    fn each_kind_of_packet_has_its_count() {
-        let shape = PacketShape::default();
-        let tcp = PacketShape {
-            transport: Carried::TcpSyn,
-            ..shape.clone()
-        };
-        let mut padded = frame(&shape, 1, 2, 9_900);
-        padded.extend([0x77; 9]);
-        let mut damaged = frame(&shape, 1, 3, 9_900);
-        let last = damaged.len() - 5;
-        damaged[last] ^= 4;
-        let arp = [&[0xff; 6][..], &[2; 6], &[0x08, 0x06], &[0; 46]].concat();
-        let frames = [
-            frame(&tcp, 1, 1, 9_990),
-            padded,
-            damaged,
-            frame(&shape, 2, 9, 9_900),
-            arp,
-        ];
-        let noted = Noted::default();
-        let rate = TickRate::from_ns_per_tick(1.0);
-        let mut port = ReceiverPort::new(Some(1), rate, 10, noted.clone());
-        port.take_burst(frames.iter().map(Vec::as_slice), 10_000);
-        let expected = ReceiveRecord {
-            packets: 5,
-            bytes: 96 + 105 + 96 + 96 + 60,
-            stamped: 2,
-            corrupted: 1,
-            other_trial: 1,
-            foreign: 1,
-            bursts: 1,
-            full_bursts: 1,
-        };
-        assert_eq!(*port.record(), expected);
-        let seen = noted.0.lock().unwrap().clone();
-        assert_eq!(
-            seen,
-            [(3, 1, 10, true), (3, 2, 100, true), (0, 0, 0, false)]
-        );
-        assert_eq!(port.latencies().range(), Some((10, 100)));
-        let late = port.latencies().samples().iter().map(|sample| sample.late);
-        assert_eq!(late.collect::<Vec<_>>(), [7, 7]);
-    }
-
-    #[test]
-    fn a_receiver_is_stalled_only_while_more_waits_for_it() {
-        let stalled_ns = |len: usize| {
-            let rate = TickRate::from_ns_per_tick(1.0);
-            let mut port = ReceiverPort::new(None, rate, 10, Noted::default());
-            for burst in 0..100 {
-                port.note_gap(len, burst * 50_000);
-            }
-            port.stalls().stalled()
-        };
-        // Packets of 20 kpps that come by ones and twos, each as large a burst as any.
-        assert_eq!((stalled_ns(1), stalled_ns(2)), (0, 0));
-        assert_eq!(stalled_ns(128), 99 * 50_000);
-    }
-}
+#[path = "receiver_tests.rs"]
+mod tests;

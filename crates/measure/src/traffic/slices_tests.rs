@@ -67,12 +67,12 @@ fn rates(side: Side, device: Simulated, seed: u64, pairs: u32) -> Vec<f64> {
 /// Compares two devices over so many pairs; gives the verdict and the ratio.
 fn compare(a: Simulated, b: Simulated, seed: u64, pairs: u32) -> (Verdict, f64) {
     let plan = Plan {
-        pairs_max: pairs as usize,
+        pairs: pairs as usize,
         false_alarms: 0.05,
         margin: 1e-9,
         seed,
     };
-    let mut comparison = Interleaving::new(plan).unwrap().whole();
+    let mut comparison = Interleaving::new(plan).unwrap();
     let found = [
         rates(Side::A, a, seed, pairs),
         rates(Side::B, b, seed, pairs),

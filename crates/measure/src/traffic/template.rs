@@ -301,7 +301,7 @@ fn ether_type(version: IpVersion) -> u16 {
 }
 
 /// The addresses of a layer: those given, or the benchmark networks of RFC 2544 C.2.2 (`net`
-/// 18) and RFC 5180 5, with `net` telling tunnel and packet apart.
+/// 18) and RFC 5180 5.2.2, with `net` telling tunnel and packet apart.
 fn ends(version: IpVersion, src: Option<IpAddr>, dst: Option<IpAddr>, net: u8) -> (IpAddr, IpAddr) {
     let default = |half: u8| match version {
         IpVersion::V4 if net == 18 => IpAddr::V4(Ipv4Addr::new(198, 18 + half, 0, 1)),

@@ -28,7 +28,7 @@ pub(super) fn chain(name: &str, nfs: &str, way: &str, wrap: &str) -> String {
 }
 
 /// The binary, and where its files go.
-pub(super) struct Binary {
+pub(in super::super) struct Binary {
     path: PathBuf,
     dir: PathBuf,
     /// Of its own, so that chains are told from those of others.
@@ -36,7 +36,7 @@ pub(super) struct Binary {
 }
 
 impl Binary {
-    pub(super) fn new(path: &Path, dir: PathBuf) -> Self {
+    pub(in super::super) fn new(path: &Path, dir: PathBuf) -> Self {
         Self {
             path: path.to_owned(),
             runtime: dir.join("run"),
@@ -44,7 +44,7 @@ impl Binary {
         }
     }
 
-    pub(super) fn write(&self, name: &str, text: &str) -> Result<String, String> {
+    pub(in super::super) fn write(&self, name: &str, text: &str) -> Result<String, String> {
         let path = self.dir.join(name);
         std::fs::write(&path, text).map_err(|error| error.to_string())?;
         Ok(path.display().to_string())
@@ -55,7 +55,7 @@ impl Binary {
     }
 
     /// Runs `catena measure` with these arguments; gives its report.
-    pub(super) fn measure(&self, arguments: &[String]) -> Result<Value, String> {
+    pub(in super::super) fn measure(&self, arguments: &[String]) -> Result<Value, String> {
         self.measure_while(arguments, || {})
     }
 

@@ -2,7 +2,8 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
-use catena_measure::compare::{Interleaving, Plan, Side, Verdict};
+use catena_measure::compare::power::Power;
+use catena_measure::compare::{Interleaving, Side, Verdict, firsts};
 use catena_measure::stats::histogram::Histogram;
 use catena_measure::stats::random::Random;
 use catena_measure::study::summary::{Effect, summarise};
@@ -23,85 +24,167 @@ pub(super) fn cases(extent: Extent) -> Vec<Case> {
     cases
 }
 
-/// A machine whose speed wanders and that stalls in one slice of a hundred; B is faster by a share.
-fn simulate(seed: u64, effect: f64, pairs: usize, is_whole: bool) -> Option<(Verdict, [f64; 2])> {
-    let plan = Plan {
-        pairs_max: pairs,
-        false_alarms: 0.05,
-        margin: 1e-9,
-        seed: !seed,
-    };
-    let mut comparison = Interleaving::new(plan).ok()?;
-    if is_whole {
-        comparison = comparison.whole();
+/// The two ways in which `compare` takes pairs.
+#[derive(Clone, Copy, Debug)]
+enum Path {
+    /// Trials that start a chain each, whose luck differs by several per cent.
+    InTurns,
+    /// Slices of chains that stay up, on a machine whose speed wanders, and that stalls in one
+    /// slice of a hundred.
+    Together,
+}
+
+impl Path {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::InTurns => "compare",
+            Self::Together => "compare --together",
+        }
     }
-    let (mut random, mut drift) = (Random::new(seed), 0.0);
+
+    /// Pairs of the pilot, as the command has them, and what a minute has time for, or 200 s of
+    /// slices, which 0.2 % take.
+    const fn pairs(self) -> (usize, usize) {
+        match self {
+            Self::InTurns => (10, 150),
+            Self::Together => (100, 20_000),
+        }
+    }
+}
+
+/// A machine that measures one side after the other.
+struct Machine {
+    path: Path,
+    random: Random,
+    drift: f64,
+}
+
+impl Machine {
+    fn new(path: Path, seed: u64) -> Self {
+        Self {
+            path,
+            random: Random::new(seed),
+            drift: 0.0,
+        }
+    }
+
+    /// What it says of a device of this speed.
+    fn measure(&mut self, pps: f64) -> f64 {
+        let random = &mut self.random;
+        let (noise, stall) = match self.path {
+            Path::InTurns => (0.04 * random.normal(), 1.0),
+            Path::Together => {
+                self.drift = 0.98 * self.drift + 0.01 * random.normal();
+                let stall = if random.unit() < 0.01 { 0.5 } else { 1.0 };
+                (self.drift + 0.02 * random.normal(), stall)
+            }
+        };
+        pps * noise.exp() * stall
+    }
+}
+
+/// Compares as the command does: a pilot says how many pairs it takes to see `resolve`, so many are
+/// run, and looked at once. B is faster by a share.
+fn simulate(path: Path, seed: u64, effect: f64, resolve: f64) -> Option<(Verdict, [f64; 2])> {
+    let mut machine = Machine::new(path, seed);
+    let (pilot_pairs, pairs_max) = path.pairs();
+    let speeds = [1e6, 1e6 * (1.0 + effect)];
+    let pilot = firsts(!seed, pilot_pairs).into_iter().map(|first| {
+        let order = if first == Side::A { [0, 1] } else { [1, 0] };
+        let mut found = [0.0; 2];
+        for side in order {
+            found[side] = machine.measure(speeds[side]);
+        }
+        found[1] / found[0]
+    });
+    let power = Power::of(&pilot.collect::<Vec<_>>(), 0.05).ok()?;
+    let plan = power.plan(resolve, pairs_max, 1e-9, seed);
+    let mut comparison = Interleaving::new(plan).ok()?;
     while let Some(side) = comparison.next() {
-        drift = 0.98 * drift + 0.01 * random.normal();
-        let stall = if random.unit() < 0.01 { 0.5 } else { 1.0 };
-        let factor = if side == Side::B { 1.0 + effect } else { 1.0 };
-        let noise = (drift + 0.02 * random.normal()).exp();
-        comparison.report(1e6 * factor * noise * stall).ok()?;
+        let value = machine.measure(speeds[usize::from(side == Side::B)]);
+        comparison.report(value).ok()?;
     }
     let result = comparison.result()?;
     Some((result.verdict, [result.ratio.low, result.ratio.high]))
 }
 
+/// Differences that the command has time to see, signs, alarms and intervals of both paths.
 fn comparisons() -> Vec<Case> {
+    let shares: [(Path, &[f64]); 2] = [
+        (Path::InTurns, &[0.05, 0.2, 999.0]),
+        (Path::Together, &[0.002, 0.02, 0.05, 0.2, 999.0]),
+    ];
     let mut cases = Vec::new();
-    for (share, pairs) in [
-        (0.002, 20_000),
-        (0.02, 1000),
-        (0.05, 300),
-        (0.2, 100),
-        (999.0, 100),
-    ] {
-        for effect in [share, 1.0 / (1.0 + share) - 1.0] {
-            let wanted = if effect > 0.0 {
-                Verdict::Higher
-            } else {
-                Verdict::Lower
-            };
-            let found = (0..20).filter(|seed| {
-                let found = simulate(*seed, effect, pairs, false);
-                found.is_some_and(|(verdict, _)| verdict == wanted)
-            });
-            cases.push(Case {
-                name: format!(
-                    "compare: signs of {:+.2} % right, simulated",
-                    effect * 100.0
-                ),
-                unit: "%",
-                truth: 100.0,
-                said: Ok(found.count() as f64 * 5.0),
-                right: (100.0, 100.0),
-            });
+    for (path, shares) in shares {
+        for share in shares {
+            for effect in [*share, 1.0 / (1.0 + share) - 1.0] {
+                cases.push(signs(path, effect));
+            }
         }
+        cases.push(alarms(path));
+        cases.push(coverage(path));
     }
-    let alarms = (0..200).filter(|seed| {
-        let found = simulate(1000 + seed, 0.0, 500, false);
+    cases
+}
+
+/// How often the sign of a difference is told, of 20; twice as fine as it is, so that all are.
+fn signs(path: Path, effect: f64) -> Case {
+    let wanted = if effect > 0.0 {
+        Verdict::Higher
+    } else {
+        Verdict::Lower
+    };
+    let resolve = (effect.abs() / 2.0).min(0.02);
+    let found = (0..20).filter(|seed| {
+        let found = simulate(path, *seed, effect, resolve);
+        found.is_some_and(|(verdict, _)| verdict == wanted)
+    });
+    Case {
+        name: format!(
+            "{}: signs of {:+.2} % right, simulated",
+            path.name(),
+            effect * 100.0
+        ),
+        unit: "%",
+        truth: 100.0,
+        said: Ok(found.count() as f64 * 5.0),
+        right: (100.0, 100.0),
+    }
+}
+
+fn alarms(path: Path) -> Case {
+    let alarms = (0..1000).filter(|seed| {
+        let found = simulate(path, 10_000 + seed, 0.0, 0.02);
         found.is_some_and(|(verdict, _)| matches!(verdict, Verdict::Higher | Verdict::Lower))
     });
-    cases.push(Case {
-        name: "compare: alarms of 200 comparisons of equals, simulated".to_owned(),
+    Case {
+        name: format!(
+            "{}: alarms of 1000 comparisons of equals, simulated",
+            path.name()
+        ),
         unit: "%",
         truth: 5.0,
-        said: Ok(alarms.count() as f64 / 2.0),
+        said: Ok(alarms.count() as f64 / 10.0),
         right: (0.0, 7.0),
-    });
-    let covered = (0..300).filter(|seed| {
-        let effect = 0.001 * (*seed as f64 - 150.0);
-        let found = simulate(5000 + seed, effect, 400, true);
+    }
+}
+
+fn coverage(path: Path) -> Case {
+    let covered = (0..3000).filter(|seed| {
+        let effect = 0.0001 * (*seed as f64 - 1500.0);
+        let found = simulate(path, 20_000 + seed, effect, 0.02);
         found.is_some_and(|(_, [low, high])| (low..=high).contains(&(1.0 + effect)))
     });
-    cases.push(Case {
-        name: "compare: 95 % intervals that cover the truth, of 300, simulated".to_owned(),
+    Case {
+        name: format!(
+            "{}: 95 % intervals that cover the truth, of 3000, simulated",
+            path.name()
+        ),
         unit: "%",
         truth: 95.0,
-        said: Ok(covered.count() as f64 / 3.0),
+        said: Ok(covered.count() as f64 / 30.0),
         right: (93.0, 97.0),
-    });
-    cases
+    }
 }
 
 /// Delays of an exponential distribution with a mean of 100 us: its quantiles are known.
@@ -169,6 +252,9 @@ fn study_of(seed: u64, effect: f64) -> Result<Vec<Effect>, String> {
             blame: None,
             probe_tax: None,
             idle_shares: std::collections::BTreeMap::new(),
+            waiting: None,
+            build: None,
+            baselines: Vec::new(),
         }
     });
     let records: Vec<_> = records.collect();

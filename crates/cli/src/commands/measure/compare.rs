@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use catena_engine::chain::Mode;
+use catena_engine::chain::{Mode, WaitChoice};
 use catena_engine::units::Rate;
 use catena_measure::compare::power::Power;
 use catena_measure::compare::{Interleaving, Plan, Side, Verdict, firsts};
@@ -14,6 +14,7 @@ use catena_measure::stats::quantile::median;
 use super::{Common, Folder, load_chain, load_profile, pps};
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::{Bench, Measured};
+use crate::measuring::settled;
 use crate::quantity;
 
 mod together;
@@ -37,7 +38,7 @@ pub(crate) struct Args {
     /// How long a trial is, or a slice of --together [default: 50ms, or 5ms]
     #[arg(long, value_name = "SPAN", value_parser = quantity::length)]
     trial: Option<Duration>,
-    /// Pairs of trials at most; at least 100 [default: what --resolve needs, up to --within]
+    /// Pairs of trials; at least 100 [default: what --resolve needs, up to --within]
     #[arg(long, value_name = "COUNT")]
     pairs: Option<usize>,
     /// Difference that is to be seen in 4 of 5 cases, as a share; a few pairs that do not count say
@@ -67,6 +68,8 @@ pub(crate) struct Args {
 const FALSE_ALARMS: f64 = 0.05;
 /// Length of a trial, unless told otherwise.
 const TRIAL: Duration = Duration::from_millis(50);
+/// Length of a trial without a device.
+const BASELINE: Duration = Duration::from_millis(200);
 /// Length of a slice, unless told otherwise.
 const SLICE: Duration = Duration::from_millis(5);
 /// Samples of latency in a trial: enough for a median.
@@ -104,20 +107,44 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let [a, b] = chains.map(|chain| bench.device(chain));
     let mut devices = [a?, b?];
     let cut = if args.together {
-        together::together(&mut bench, &devices, &names, &profile, args)?
+        together::together(&mut bench, &mut devices, &names, &profile, args)?
     } else {
         let offer = bench.offer(load, args.trial.unwrap_or(TRIAL), SAMPLES);
+        baselines(&mut bench, &devices, None, &profile, load)?;
         in_turns(&mut bench, &mut devices, &names, &profile, &offer, args)?
     };
     if let Some(why) = &cut {
         bench.document.summary += &format!("No verdict, cut short: {why}.");
     }
-    let [a, _] = devices;
-    bench.finish(&a, args.common.json)?;
+    let [a, b] = &devices;
+    let of = ["A", "B"].map(|side| side.to_owned());
+    let [of_a, of_b] = [0, 1].map(|side| match &names[side] {
+        name if *name == of[side] => format!("{name}: "),
+        name => format!("{} ({name}): ", of[side]),
+    });
+    bench.finish_all(&[(a, &of_a), (b, &of_b)], args.common.json)?;
     match cut {
         None => Ok(ExitCode::SUCCESS),
         Some(why) => Err(Failure::running(format!("there is no verdict: {why}"))),
     }
+}
+
+/// Measures the tester without a device: at the load of the trials, in each mode that it has in the
+/// two chains.
+fn baselines(
+    bench: &mut Bench,
+    devices: &[Device; 2],
+    wait: Option<WaitChoice>,
+    profile: &TrialProfile,
+    load: Option<f64>,
+) -> Result<(), Failure> {
+    let offer = bench.offer(load, BASELINE, SAMPLES);
+    let [a, b] = devices;
+    bench.baseline(a, wait, profile, &offer)?;
+    if a.tester_mode() != b.tester_mode() {
+        bench.baseline(b, wait, profile, &offer)?;
+    }
+    Ok(())
 }
 
 /// What the two chains are called: their names, or those of their files where both are called
@@ -145,24 +172,25 @@ fn value(outcome: &TrialOutcome) -> Result<f64, String> {
 }
 
 impl Args {
-    const fn plan(&self, pairs_max: usize) -> Plan {
+    const fn plan(&self, pairs: usize) -> Plan {
         Plan {
-            pairs_max,
+            pairs,
             false_alarms: FALSE_ALARMS,
             margin: self.margin,
             seed: self.seed,
         }
     }
 
-    /// The plan of a comparison whose pairs differ as those of a pilot, of which each takes `pair`;
-    /// says before it is run what it will show.
-    fn planned(&self, bench: &mut Bench, power: &Power, pair: Duration) -> Plan {
+    /// The plan of a comparison whose pairs differ as those of a pilot, of which each takes `pair`
+    /// behind `left_out` that do not count; says before it is run what it will show.
+    fn planned(&self, bench: &mut Bench, power: &Power, (pair, left_out): (Duration, u32)) -> Plan {
         let affordable = self.within.as_secs_f64() / pair.as_secs_f64().max(1e-6);
+        let affordable = (affordable as usize).saturating_sub(left_out as usize);
         let plan = match self.pairs {
             Some(pairs) => self.plan(pairs),
-            None => power.plan(self.resolve, affordable as usize, self.margin, self.seed),
+            None => power.plan(self.resolve, affordable, self.margin, self.seed),
         };
-        let text = power_text(power, &plan, self.resolve, pair);
+        let text = power_text(power, &plan, self.resolve, (pair, pair * left_out));
         errln!("power: {text}");
         let row = "power, said before the run".to_owned();
         bench.document.results.push((row, text));
@@ -170,13 +198,20 @@ impl Args {
     }
 }
 
-/// What a plan will show, and what a difference of `resolve` would take where that is more.
-fn power_text(power: &Power, plan: &Plan, resolve: f64, pair: Duration) -> String {
-    let detectable = power.detectable(plan.pairs_max);
+/// What a plan will show, and what a difference of `resolve` would take where that is more; each
+/// pair takes `pair`, and the warm-up `before`.
+fn power_text(
+    power: &Power,
+    plan: &Plan,
+    resolve: f64,
+    (pair, before): (Duration, Duration),
+) -> String {
+    let seconds = |pairs: usize| (before + pair.mul_f64(pairs as f64)).as_secs_f64();
+    let detectable = power.detectable(plan.pairs);
     let mut text = format!(
         "{} pairs, some {:.0} s, show differences from {:.2} % on in 4 of 5 cases",
-        plan.pairs_max,
-        pair.as_secs_f64() * plan.pairs_max as f64,
+        plan.pairs,
+        seconds(plan.pairs),
         detectable * 100.0
     );
     if detectable > resolve * 1.001 {
@@ -185,7 +220,7 @@ fn power_text(power: &Power, plan: &Plan, resolve: f64, pair: Duration) -> Strin
             "; {:.2} % would take {needed} pairs, some {:.0} s, since the ratios of single pairs \
              spread by {:.1} %",
             resolve * 100.0,
-            pair.as_secs_f64() * needed as f64,
+            seconds(needed),
             power.deviation.exp_m1() * 100.0
         );
     }
@@ -262,8 +297,8 @@ fn in_turns(
         Ok(power) => power,
         Err(error) => return Ok(Some(error.to_string())),
     };
-    let plan = args.planned(bench, &power, pair);
-    let pairs = plan.pairs_max;
+    let plan = args.planned(bench, &power, (pair, 0));
+    let pairs = plan.pairs;
     let mut interleaving = Interleaving::new(plan).map_err(Failure::input)?;
     let mut count = 0_usize;
     while let Some(side) = interleaving.next() {
@@ -303,18 +338,33 @@ fn describe(
         Verdict::Same => format!("{b} is the same as {a} within the margin"),
         Verdict::Inconclusive => "no difference could be shown, nor its absence".to_owned(),
     };
+    let (steady, words) = settled::words("the ratio", interleaving.change().as_ref());
+    bench
+        .document
+        .results
+        .push(("steady state".to_owned(), steady));
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     let ratio = &found.ratio;
     bench.document.summary = format!(
-        "{b} is {:+.2} % from {a} ({:+.2} to {:+.2} %) in {what}: {verdict}. Over {} pairs; these \
-         data would have shown {:.2} %.",
+        "{b} is {:+.2} % from {a} ({:.0} % interval {:+.2} to {:+.2} %) in {what}: {verdict}. \
+         Over {} pairs; these data would have shown {:.2} %.{words}",
         percent(ratio.estimate),
+        ratio.confidence * 100.0,
         percent(ratio.low),
         percent(ratio.high),
         found.pairs,
         found.detectable * 100.0
     );
     let name = format!("{what}: {b} over {a}");
+    let found_row = format!(
+        "{:.4} ({:.0} % interval {:.4} to {:.4})",
+        ratio.estimate,
+        ratio.confidence * 100.0,
+        ratio.low,
+        ratio.high
+    );
+    // What was asked for stands in front of what was said on the way to it.
+    bench.document.results.insert(0, (name.clone(), found_row));
     bench.document.comparisons.push((name, *found));
     Ok(None)
 }
@@ -322,6 +372,29 @@ fn describe(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is promised before the run is what it takes: pairs and warm-up, none of them spared.
+    #[test]
+    fn the_time_that_is_promised_has_the_warm_up() {
+        let power = Power {
+            deviation: 0.1,
+            pilot_pairs: 100,
+            false_alarms: FALSE_ALARMS,
+        };
+        let plan = power.plan(0.02, 300, 0.01, 1);
+        let times = (Duration::from_millis(10), Duration::from_secs(2));
+        let text = power_text(&power, &plan, 0.02, times);
+        assert!(
+            text.starts_with("300 pairs, some 5 s, show differences"),
+            "{text}"
+        );
+        let needed = power.pairs_for(0.02);
+        let more = format!(
+            "would take {needed} pairs, some {:.0} s",
+            2.0 + needed as f64 / 100.0
+        );
+        assert!(text.contains(&more), "{text}");
+    }
 
     #[test]
     fn chains_are_called_by_their_names_or_those_of_their_files() {

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use catena_measure::report::{rate, time};
+use catena_measure::report::{TrialRow, Unit, Valued, rate, time};
 use catena_measure::search::back_to_back::BackToBackOutcome;
 use catena_measure::search::mlr::GoalResult;
 use catena_measure::search::mrr::MrrOutcome;
 use catena_measure::search::preset::Standing;
 use catena_measure::search::soak::SoakOutcome;
 use catena_measure::stats::student::t_quantile;
+use catena_measure::stats::{Interval, deviation, halves};
+
+use crate::measuring::settled;
 
 /// Half of the 95 % interval of a mean of so many values.
 fn half_width(deviation: Option<f64>, count: usize) -> Option<f64> {
@@ -69,6 +72,35 @@ pub(super) fn mlr(goals: &[GoalResult]) -> String {
     format!("Conditional throughput {}.", goals.join(", "))
 }
 
+/// A mean of several as a value of the report; none of these values is below 0.
+fn valued(name: &str, unit: Unit, mean: f64, half: Option<f64>) -> Valued {
+    Valued {
+        name: name.to_owned(),
+        unit,
+        value: mean,
+        interval: half.map(|half| Interval {
+            estimate: mean,
+            low: (mean - half).max(0.0),
+            high: mean + half,
+            confidence: 0.95,
+        }),
+    }
+}
+
+/// The same rate as a value of the report.
+pub(super) fn mrr_valued(outcome: &MrrOutcome) -> Option<Valued> {
+    let half = half_width(outcome.deviation_pps, outcome.rates_pps.len());
+    let mean = outcome.mean_pps?;
+    Some(valued("MRR", Unit::PacketsPerSecond, mean, half))
+}
+
+/// The loss of a soak as a value of the report, its interval by slices.
+pub(super) fn soak_valued(outcome: &SoakOutcome) -> Option<Valued> {
+    let half = half_width(deviation(&outcome.loss_ratios), outcome.loss_ratios.len());
+    let loss = outcome.loss_ratio?;
+    Some(valued("loss of a soak", Unit::Share, loss, half))
+}
+
 /// The rate that comes back at the highest load.
 pub(super) fn mrr(outcome: &MrrOutcome) -> String {
     let Some(mean) = outcome.mean_pps else {
@@ -119,9 +151,107 @@ pub(super) fn soak(outcome: &SoakOutcome, slice: Duration) -> String {
     )
 }
 
+/// Whether the trials' rates stayed the same from the first to the last, in row and summary.
+pub(super) fn mrr_settled(outcome: &MrrOutcome) -> (String, String) {
+    let logs: Vec<_> = outcome.rates_pps.iter().map(|pps| pps.ln()).collect();
+    let change = halves::change(&logs).filter(|change| change.estimate.is_finite());
+    let change = change.map(|change| Interval {
+        estimate: change.estimate.exp(),
+        low: change.low.exp(),
+        high: change.high.exp(),
+        ..change
+    });
+    settled::words("the rate", change.as_ref())
+}
+
+/// What the trials at the throughput that was found lost early in the search and late. Loads of
+/// others differ, so that no more can be said of them; a search judges no steady state.
+pub(super) fn mlr_settled(goals: &[GoalResult], trials: &[TrialRow]) -> String {
+    let loads = goals
+        .iter()
+        .filter_map(|goal| goal.relevant_lower_bound_pps);
+    let Some(load) = loads.reduce(f64::max) else {
+        return "not known: no load was passed".to_owned();
+    };
+    let same = |row: &&TrialRow| (row.load_pps / load - 1.0).abs() < 1e-9;
+    let at_load: Vec<_> = trials.iter().filter(same).collect();
+    if at_load.len() < 2 {
+        return format!("not known: one trial at {}", rate(load));
+    }
+    let (first, second) = at_load.split_at(at_load.len() / 2);
+    let lost = |rows: &[&TrialRow]| {
+        let sum = |of: fn(&TrialRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>() as f64;
+        let (sent, back) = (sum(|row| row.intended), sum(|row| row.forwarded));
+        percent(((sent - back) / sent.max(1.0)).max(0.0))
+    };
+    format!(
+        "not judged; of {} trials at {}, the first half lost {}, the second {}",
+        at_load.len(),
+        rate(load),
+        lost(first),
+        lost(second)
+    )
+}
+
 #[cfg(test)]
 mod tests {
+    use catena_measure::search::preset::Preset;
+
     use super::*;
+
+    #[test]
+    fn rates_that_fall_along_the_trials_are_told() {
+        let of = |rates_pps: Vec<f64>| {
+            mrr_settled(&MrrOutcome {
+                offered_pps: 2e7,
+                rates_pps,
+                mean_pps: None,
+                deviation_pps: None,
+            })
+        };
+        let steady = of(vec![1.0e6, 1.01e6, 0.99e6, 1.0e6, 0.99e6, 1.01e6]);
+        assert!(
+            steady.0.starts_with("yes") && steady.1.is_empty(),
+            "{steady:?}"
+        );
+        let falls = of(vec![1.0e6, 1.01e6, 0.99e6, 0.81e6, 0.8e6, 0.79e6]);
+        assert!(falls.0.starts_with("no: the rate"), "{falls:?}");
+        assert!(falls.1.contains("NOT STEADY"), "{falls:?}");
+        assert!(of(vec![1e6, 0.0]).0.starts_with("not known"));
+        assert!(
+            of(vec![0.0, 1e6, 1e6, 1e6, 1e6, 1e6])
+                .0
+                .starts_with("not known")
+        );
+    }
+
+    #[test]
+    fn a_search_tells_losses_early_and_late_at_the_load_it_found() {
+        let load = 1e6;
+        let goals = [GoalResult {
+            goal: Preset::Vm.goals().remove(0),
+            relevant_upper_bound_pps: Some(1.01 * load),
+            relevant_lower_bound_pps: Some(load),
+            conditional_throughput_pps: Some(load),
+            irregularities: Vec::new(),
+        }];
+        let row = |load_pps: f64, forwarded| TrialRow {
+            name: "MLRsearch".to_owned(),
+            load_pps,
+            duration_s: 0.2,
+            intended: 1000,
+            forwarded,
+            invalid: None,
+        };
+        let trials = [row(load, 1000), row(2.0 * load, 500), row(load, 990)];
+        let said = mlr_settled(&goals, &trials);
+        assert!(
+            said.contains("the first half lost 0 %, the second 1.00 %"),
+            "{said}"
+        );
+        assert!(mlr_settled(&goals, &trials[..1]).contains("one trial"));
+        assert!(mlr_settled(&[], &trials).starts_with("not known"));
+    }
 
     #[test]
     fn a_mean_has_its_interval_and_one_value_has_none() {
@@ -137,7 +267,11 @@ mod tests {
             "10.00 Mpps (95 % interval 9.752 Mpps to 10.25 Mpps) come back of 20.00 Mpps that are \
              offered."
         );
+        let value = mrr_valued(&outcome).unwrap();
+        let interval = value.interval.unwrap();
+        assert!((interval.low - 9.752e6).abs() < 1e3 && (interval.high - 1.0248e7).abs() < 1e3);
         (outcome.rates_pps, outcome.deviation_pps) = (vec![1e7], None);
+        assert_eq!(mrr_valued(&outcome).unwrap().interval, None);
         assert!(mrr(&outcome).starts_with("10.00 Mpps (no interval from one value)"));
     }
 
@@ -168,6 +302,13 @@ mod tests {
             drift: None,
             is_complete: true,
         };
+        let value = soak_valued(&outcome).unwrap();
+        // 12.706 * 0.000,707 / sqrt(2), and no loss is below none.
+        let interval = value.interval.unwrap();
+        assert!(
+            (interval.high - 6.853e-3).abs() < 1e-5 && interval.low == 0.0,
+            "{value:?}"
+        );
         assert_eq!(
             soak(&outcome, Duration::from_millis(30)),
             "0.05 % of the packets are lost at 10.00 kpps (0 % to 0.10 % by slice); with 95 % \

@@ -1,4 +1,4 @@
-//! `catena measure latency`: latency and its variation at one load, stalls of the machine apart.
+//! `catena measure latency`: latency and its variation at one load, and what the tester held up.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use catena_measure::stats::bootstrap::Resampling;
 use catena_measure::stats::histogram::Histogram;
 use catena_measure::study::record::RECOVERY_NS;
 
-use super::{Common, Folder, Under, parse_count, pps, row};
+use super::{Common, Folder, Under, parse_count, pps};
 use crate::commands::probe::DEFAULT_GAP;
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::Measured;
@@ -73,8 +73,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut device = bench.device(chain)?;
     let mut probing = args.probes.then(|| Probing::begin(&mut device, args.gap));
     let offer = bench.offer(Some(load), args.trial, args.samples);
-    let alone = row(&[], args.under.mode)?;
-    let baseline = bench.baseline(alone, &profile, &offer)?;
+    bench.baseline(&device, None, &profile, &offer)?;
     let mut trials = Vec::new();
     let mut cut = None;
     for trial in 0..args.trials {
@@ -129,7 +128,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         tagged,
         stride.unwrap_or(1),
     ));
-    document.results.extend(baseline);
     document.latency.push(result);
     if let Some(why) = &cut {
         document.summary += &format!(" Cut short: {why}.");
@@ -311,7 +309,7 @@ fn rows(result: &LatencyResult) -> Vec<(String, String)> {
     if let Some(attribution) = &result.attribution {
         rows.push(("raw".to_owned(), line(&attribution.raw)));
         rows.push((
-            "stalled by the machine".to_owned(),
+            "held up by the tester".to_owned(),
             line(&attribution.stalled),
         ));
         rows.push(("clean".to_owned(), line(&attribution.clean)));

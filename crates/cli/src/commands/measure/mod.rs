@@ -17,9 +17,9 @@ use catena_measure::device::{RIVALS_MAX, TrialProfile};
 use super::{Failure, Outcome};
 use crate::measuring::bench::{Bench, TrialSetting};
 use crate::measuring::output::Output;
+use crate::measuring::row::row;
 use crate::overwrite::Overwrite;
 use crate::quantity;
-use crate::registry::registry;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -157,32 +157,6 @@ fn load_chain(file: &Path, mode: Option<Mode>) -> Result<Chain, Failure> {
         errln!("{warning}");
     }
     Ok(checked.chain)
-}
-
-/// NFs with their default settings in a row, on a core of their own if they have one.
-fn row(nfs: &[String], mode: Option<Mode>) -> Result<Chain, Failure> {
-    let mut text = format!(
-        "name: measure-{}\nports:\n  traffic: {{ traffic: {{ profile: {{}} }} }}\n  \
-         receiver: {{ receiver: {{}} }}\n",
-        std::process::id()
-    );
-    let mut way = "traffic".to_owned();
-    for (index, nf) in nfs.iter().enumerate() {
-        if index == 0 {
-            text += "nfs:\n";
-        }
-        let name = format!("{nf}{}", index + 1);
-        text += &format!("  {name}: {{ type: {nf} }}\n");
-        way += &format!(" -> {name}");
-    }
-    text += &format!("links: [{way} -> receiver]\n");
-    let checked = Chain::parse(&text, Path::new("."), &registry(), mode);
-    checked.map(|checked| checked.chain).map_err(|errors| {
-        Failure::input(format!(
-            "{errors}\nthe chain of --nf is wrong; `catena nf list` has the types, and those that \
-             need settings stand in a chain file (--chain)"
-        ))
-    })
 }
 
 /// Power above zero.

@@ -8,6 +8,7 @@ use catena_measure::device::{Device, Offer, TrialProfile};
 use catena_measure::report::{Throughput, rate};
 use catena_measure::search::Search;
 use catena_measure::search::back_to_back::{self, BackToBackSearch};
+use catena_measure::search::held::HeldLoads;
 use catena_measure::search::mlr::{self, MlrSearch};
 use catena_measure::search::mrr::{self, MrrSearch};
 use catena_measure::search::preset::{Conditions, Preset, Standing};
@@ -101,6 +102,12 @@ const BACK_OFF_COUNT: usize = 20;
 /// Trials by which the tester's own limit is found.
 const TESTER_TRIALS: usize = 3;
 
+/// Length of the trial without a device, at least where nothing else is said, and at most.
+const BASELINE: Duration = Duration::from_millis(200);
+const BASELINE_MAX: Duration = Duration::from_secs(1);
+/// Its samples of latency.
+const BASELINE_SAMPLES: usize = 1 << 16;
+
 /// How a search ended.
 enum Ended<T> {
     Whole(T),
@@ -121,6 +128,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         profile: &profile,
         bench: &mut bench,
         device: &mut device,
+        told: None,
+        how: Vec::new(),
+        held: HeldLoads::default(),
     };
     let verdict = match args.method {
         Method::Mlr => search.mlr(),
@@ -128,7 +138,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Method::BackToBack => search.back_to_back(),
         Method::Soak => search.soak(),
     };
-    let cut = verdict?;
+    let (cut, told, how) = (verdict?, search.told, search.how);
+    bench.document.results.extend(how);
+    if let Some(load) = told {
+        let length = args.trial.unwrap_or(BASELINE).min(BASELINE_MAX);
+        let offer = bench.offer(Some(load), length, BASELINE_SAMPLES);
+        bench.baseline(&device, None, &profile, &offer)?;
+    }
     if let Some(why) = &cut {
         bench.document.summary += &format!(" Cut short: {why}.");
     }
@@ -147,6 +163,12 @@ struct Searching<'a> {
     profile: &'a TrialProfile,
     bench: &'a mut Bench,
     device: &'a mut Device,
+    /// The load that the result is told at: what the tester does there by itself is its bias.
+    told: Option<f64>,
+    /// How it was found, which a report says behind what was found.
+    how: Vec<(String, String)>,
+    /// What the device held in trials that count.
+    held: HeldLoads,
 }
 
 /// Why a search was cut short, if it was.
@@ -179,6 +201,8 @@ impl Searching<'_> {
                 .measure(self.device, self.profile, &offer, name)?
             {
                 Measured::Valid(outcome) => {
+                    self.held
+                        .add(trial.load_pps, outcome.result(), outcome.held());
                     search.report(&outcome.result()).map_err(Failure::running)?;
                 }
                 Measured::GeneratorLimited => return Ok(Ended::GeneratorLimited(trial.load_pps)),
@@ -208,7 +232,7 @@ impl Searching<'_> {
                 Measured::Interrupted => return Ok(Err("interrupted".to_owned())),
             }
         }
-        self.add("tester without a device", rate(best));
+        self.note("tester without a device", rate(best));
         Ok(Ok(best))
     }
 
@@ -219,6 +243,17 @@ impl Searching<'_> {
 
     fn add(&mut self, name: &str, value: String) {
         self.bench.document.results.push((name.to_owned(), value));
+    }
+
+    /// The same of what was not asked for, but leads to it.
+    fn note(&mut self, name: &str, value: String) {
+        self.how.push((name.to_owned(), value));
+    }
+
+    /// Whether the end of the search was what its beginning was, in row and summary.
+    fn settle(&mut self, (row, words): (String, String)) {
+        self.add("steady state", row);
+        self.bench.document.summary += &words;
     }
 
     /// The highest load: as asked for, or what the tester sustains and the line carries.
@@ -249,7 +284,10 @@ impl Searching<'_> {
                     continue;
                 }
             };
-            self.add("load limits", limits);
+            self.note("load limits", limits);
+            let goals = outcome.goals.iter();
+            let found = goals.filter_map(|goal| goal.conditional_throughput_pps);
+            self.told = Some(found.reduce(f64::max).unwrap_or(max));
             self.describe_throughput(outcome, cut.as_deref());
             return Ok(cut);
         }
@@ -295,6 +333,13 @@ impl Searching<'_> {
             reasons.push("durations or width are not those of the preset".to_owned());
         }
         reasons.extend(cut.map(|why| format!("the search was cut short: {why}")));
+        let held = outcome.goals.iter().map(|goal| {
+            let load = goal.relevant_lower_bound_pps?;
+            self.held.at(load)
+        });
+        let held: Vec<_> = held.collect();
+        let of_goals = outcome.goals.iter().zip(&held);
+        reasons.extend(of_goals.filter_map(|(goal, held)| held.as_ref()?.reason(goal)));
         if !reasons.is_empty() {
             standing = match standing {
                 Standing::Complete => Standing::Partial(reasons),
@@ -305,7 +350,7 @@ impl Searching<'_> {
                 invalid @ Standing::Invalid(_) => invalid,
             };
         }
-        for goal in &outcome.goals {
+        for (goal, held) in outcome.goals.iter().zip(held) {
             let found = goal.conditional_throughput_pps;
             let value = found.map_or_else(|| "none".to_owned(), rate);
             let marks: Vec<_> = goal
@@ -323,6 +368,9 @@ impl Searching<'_> {
                 &format!("throughput at {loss} % loss"),
                 format!("{value}{marks}"),
             );
+            if let Some(held) = held {
+                self.add(&format!("held at {loss} % loss"), held.describe());
+            }
         }
         self.conclude(
             headline::mlr(&outcome.goals),
@@ -333,6 +381,12 @@ impl Searching<'_> {
                 headline::standing(&standing)
             ),
         );
+        let name = "MLRsearch";
+        let trials = self.bench.document.trials.iter();
+        let valid = trials.filter(|row| row.name == name && row.invalid.is_none());
+        let valid: Vec<_> = valid.cloned().collect();
+        let settled = headline::mlr_settled(&outcome.goals, &valid);
+        self.add("steady state", settled);
         self.bench.document.throughput.push(Throughput {
             system: self.device.name().to_owned(),
             traffic: self.profile.title(),
@@ -373,7 +427,8 @@ impl Searching<'_> {
     }
 
     fn describe_mrr(&mut self, outcome: &mrr::MrrOutcome) {
-        self.add("offered", rate(outcome.offered_pps));
+        self.told = Some(outcome.offered_pps);
+        self.note("offered", rate(outcome.offered_pps));
         if let Some(mean) = outcome.mean_pps {
             let deviation = outcome.deviation_pps;
             let deviation = deviation.map_or_else(|| "n/a".to_owned(), rate);
@@ -383,12 +438,15 @@ impl Searching<'_> {
         let count = outcome.rates_pps.len();
         let method = format!("MRR, at the highest load, over {count} trials.");
         self.conclude(headline::mrr(outcome), &method);
+        self.settle(headline::mrr_settled(outcome));
+        let value = headline::mrr_valued(outcome);
+        self.bench.document.values.extend(value);
     }
 
     /// The load to go on with after the generator did not sustain `load`.
     fn back_off(&mut self, load: f64) -> f64 {
         let value = format!("{}; gone on with {BACK_OFF} of that", rate(load));
-        self.add("generator-limited", value);
+        self.note("generator-limited", value);
         load * BACK_OFF
     }
 
@@ -407,6 +465,7 @@ impl Searching<'_> {
             repetitions: self.args.trials,
             tries: 2,
         };
+        self.told = Some(input.throughput_pps);
         let search = BackToBackSearch::new(input).map_err(Failure::input)?;
         let halvings = (line * input.longest_burst.as_secs_f64()).max(2.0).log2();
         let whole = (f64::from(input.repetitions) * halvings * 1.5).max(1.0);
@@ -448,6 +507,7 @@ impl Searching<'_> {
             ));
         };
         let load = pps(load, self.profile)?;
+        self.told = Some(load);
         let slice = self.args.trial.unwrap_or(Duration::from_secs(1));
         let whole = self.args.sum.unwrap_or(Duration::from_secs(1800));
         let slices = (whole.as_secs_f64() / slice.as_secs_f64()).ceil().max(1.0);
@@ -461,7 +521,7 @@ impl Searching<'_> {
         let share = |value: Option<f64>| {
             value.map_or_else(|| "n/a".to_owned(), |share| format!("{share:.3e}"))
         };
-        self.add("load", rate(load));
+        self.note("load", rate(load));
         self.add("loss ratio", share(outcome.loss_ratio));
         let highest = share(outcome.lossy_slice_probability_max);
         self.add("chance of a lossy slice, at most (95 %)", highest);
@@ -472,6 +532,8 @@ impl Searching<'_> {
         let count = outcome.loss_ratios.len();
         let method = format!("Soak at one load over {count} slices.");
         self.conclude(headline::soak(&outcome, slice), &method);
+        let value = headline::soak_valued(&outcome);
+        self.bench.document.values.extend(value);
         Ok(cut)
     }
 }

@@ -13,6 +13,7 @@ use catena_measure::latency::steady::Steadiness;
 use catena_measure::probes::tax::Tax;
 use catena_measure::report::Document;
 use catena_measure::stats::quantile::median;
+use catena_measure::study::bias;
 use catena_measure::study::cell::{PORT, STATES};
 use catena_measure::study::findings;
 use catena_measure::study::journal::{self, Contents, Journal};
@@ -89,20 +90,22 @@ pub(crate) fn run(args: &Args) -> Outcome {
         errln!("P or C states that an ended process had changed are restored");
     }
     let mut study = load(args)?;
-    let unsupported = leave_out_states(&mut study, &machine);
+    let mut unsupported = leave_out_states(&mut study, &machine);
+    unsupported.extend(leave_out_ports(&mut study));
     let mut order = study.order();
     if args.probes {
         order.extend(study.probed());
     }
-    if args.plan {
-        print_plan(args, &study, &order);
-        return Ok(ExitCode::SUCCESS);
-    }
-    if !args.report && needs_wires(&study) && std::env::var_os(NAMESPACE).is_none() {
+    let is_run = !args.plan && !args.report;
+    if is_run && needs_wires(&study) && std::env::var_os(NAMESPACE).is_none() {
         return Err(enter_namespace());
     }
     for (name, why) in &unsupported {
         errln!("{name}: unsupported here: {why}");
+    }
+    if args.plan {
+        print_plan(args, &study, &order);
+        return Ok(ExitCode::SUCCESS);
     }
     let mut common = args.common.clone();
     if args.report {
@@ -128,6 +131,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     let results = describe(&study, &records, &mut bench.document);
     describe_devices(&study, &mut bench)?;
+    bench.document.environment.extend(bias::settings(&records));
+    bench.keep_baselines(bias::baselines(&records));
     let missing = results.planned - results.done;
     if let Some(why) = &cut {
         bench.document.summary += &format!(" Cut short: {why}.");
@@ -207,6 +212,27 @@ fn leave_out_states(study: &mut Study, machine: &Machine) -> Vec<(String, String
         *study = study.clone().with_states(vec![Level::word("as-is")]);
     }
     unsupported
+}
+
+/// Leaves out ports that need what this machine has not, unless none is left then; gives why.
+fn leave_out_ports(study: &mut Study) -> Vec<(String, String)> {
+    let Err(why) = catena_port::dpdk::installed() else {
+        return Vec::new();
+    };
+    let needs = |level: &&Level| {
+        let template = study.ports.get(&level.text);
+        template.is_some_and(|template| template.has_port("dpdk"))
+    };
+    let (without, with): (Vec<_>, Vec<_>) = study.levels[PORT].iter().partition(needs);
+    let names = |levels: Vec<&Level>| levels.iter().map(|level| level.text.clone()).collect();
+    let (without, with): (Vec<String>, Vec<String>) = (names(without), names(with));
+    let kept: Vec<&str> = with.iter().map(String::as_str).collect();
+    let mut left = study.clone();
+    if without.is_empty() || left.keep_only("port", &kept).is_err() {
+        return Vec::new();
+    }
+    *study = left;
+    vec![(format!("port {}", without.join(", ")), why.to_string())]
 }
 
 fn print_plan(args: &Args, study: &Study, order: &[Unit]) {

@@ -104,6 +104,11 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
         "[\"xtask\", \"bench\", name",
     ),
     (
+        "cargo xtask exactness",
+        "crates/cli/tests/benches.rs",
+        "[\"xtask\", \"exactness\"",
+    ),
+    (
         "docker compose -f containers/epon.yaml",
         "crates/cli/tests/compose.rs",
         "epon.yaml",

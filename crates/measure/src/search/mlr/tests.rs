@@ -214,7 +214,7 @@ fn inputs_that_cannot_be_searched_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever devices answer, a search ends, and regular results keep what the draft asks.
+    /// Whatever devices answer, a search ends, and regular results keep what RFC 9971 asks.
     #[test]
     fn any_device_ends_and_regular_results_are_regular(
         seed in any::<u64>(),

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use catena_engine::chain::Mode;
+use catena_engine::chain::{Mode, WaitChoice};
 use catena_measure::compare::power::Power;
 use catena_measure::compare::{Interleaving, Side};
 use catena_measure::device::{Device, DeviceError, Taken, TrialProfile, Turns, take_turns};
 use catena_measure::traffic::conditions::Disturbance;
 
-use super::{Args, FALSE_ALARMS, PILOT_SLICES, SLICE, STRAYS_MAX, describe};
+use super::{Args, FALSE_ALARMS, PILOT_SLICES, SLICE, STRAYS_MAX, baselines, describe};
 use crate::commands::Failure;
 use crate::measuring::bench::Bench;
 
@@ -57,9 +57,15 @@ impl Sliced {
         }
     }
 
-    /// Pairs that are not to be measured again.
+    /// Pairs that were not disturbed.
     const fn done(&self) -> usize {
         self.rates.len() + self.empty
+    }
+
+    /// Pairs that are still to be measured of so many. A machine that stands still for two slices
+    /// leaves an empty pair: up to a tenth of them is measured again.
+    fn left(&self, planned: usize) -> usize {
+        planned.saturating_sub(self.done() - self.empty.min(planned / 10))
     }
 
     /// How many pairs were disturbed, by cause.
@@ -78,12 +84,12 @@ impl Sliced {
 /// Lets both devices take turns in `pairs` slices each.
 fn slices(
     bench: &mut Bench,
-    devices: &[Device; 2],
+    devices: &mut [Device; 2],
     names: &[String; 2],
     profile: &TrialProfile,
     turns: Turns,
 ) -> Result<Slices, Failure> {
-    let whole = turns.slice * 2 * turns.pairs;
+    let whole = turns.slice * 2 * (turns.pairs + turns.left_out());
     let text = format!("{} pairs of slices of {:?}", turns.pairs, turns.slice);
     bench.progress.show_left(&text, Some(whole));
     let [a, b] = devices;
@@ -104,11 +110,11 @@ fn slices(
     Ok(Ok(Sliced::of(taken, least)))
 }
 
-/// Measures as many pairs as planned, those that were disturbed again, as often as trials are
-/// repeated; gives what there is by then.
+/// Measures as many pairs as planned, those that were disturbed again, and some empty ones, as
+/// often as trials are repeated; gives what there is by then.
 fn rounds(
     bench: &mut Bench,
-    devices: &[Device; 2],
+    devices: &mut [Device; 2],
     names: &[String; 2],
     profile: &TrialProfile,
     (turns, repeats): (Turns, u32),
@@ -116,7 +122,7 @@ fn rounds(
     let planned = turns.pairs as usize;
     let mut all = Sliced::default();
     for round in 0..=repeats {
-        let left = planned.saturating_sub(all.done());
+        let left = all.left(planned);
         if left == 0 {
             break;
         }
@@ -136,7 +142,7 @@ fn rounds(
 /// Keeps both chains up while they take turns; gives why there is no verdict, if there is none.
 pub(super) fn together(
     bench: &mut Bench,
-    devices: &[Device; 2],
+    devices: &mut [Device; 2],
     names: &[String; 2],
     profile: &TrialProfile,
     args: &Args,
@@ -150,14 +156,10 @@ pub(super) fn together(
                    it out";
         return Err(Failure::input(why));
     }
+    baselines(bench, devices, Some(WaitChoice::Sleep), profile, None)?;
     let slice = args.trial.unwrap_or(SLICE);
-    let turns = |pairs: usize, seed| Turns {
-        pairs: u32::try_from(pairs).unwrap_or(u32::MAX),
-        slice,
-        seed,
-    };
     let repeats = args.common.repeats;
-    let pilot = (turns(PILOT_SLICES, !args.seed), repeats);
+    let pilot = (bench.turns(PILOT_SLICES, slice, !args.seed), repeats);
     let pilot = match rounds(bench, devices, names, profile, pilot)? {
         Ok(pilot) if pilot.done() < PILOT_SLICES / 2 => return Ok(Some(too_few(&pilot))),
         Ok(pilot) => pilot,
@@ -167,8 +169,9 @@ pub(super) fn together(
     let Ok(power) = Power::of(&ratios, FALSE_ALARMS) else {
         return Ok(Some("nothing came through in a pilot's slices".to_owned()));
     };
-    let mut plan = args.planned(bench, &power, slice * 2);
-    let whole = (turns(plan.pairs_max, args.seed), repeats);
+    let left_out = bench.turns(PILOT_SLICES, slice, args.seed).left_out();
+    let mut plan = args.planned(bench, &power, (slice * 2, left_out));
+    let whole = (bench.turns(plan.pairs, slice, args.seed), repeats);
     let found = match rounds(bench, devices, names, profile, whole)? {
         Ok(found) => found,
         Err(why) => return Ok(Some(why)),
@@ -186,12 +189,12 @@ pub(super) fn together(
     ] {
         bench.document.results.push((row.to_owned(), text));
     }
-    if found.done() < plan.pairs_max / 2 {
+    if found.done() < plan.pairs / 2 {
         return Ok(Some(too_few(&found)));
     }
-    plan.pairs_max = found.rates.len();
+    plan.pairs = found.rates.len();
     let mut interleaving = match Interleaving::new(plan) {
-        Ok(interleaving) => interleaving.whole(),
+        Ok(interleaving) => interleaving,
         Err(error) => return Ok(Some(error.to_string())),
     };
     for (a, b) in found.rates {
@@ -240,6 +243,8 @@ mod tests {
         let mut sliced = Sliced::of(taken.clone(), 0.5);
         assert_eq!(sliced.rates, [(10.0, 20.0), (0.5, 7.0)]);
         assert_eq!((sliced.empty, sliced.done()), (1, 3));
+        // It is measured again where it is one of ten.
+        assert_eq!([3, 9, 10].map(|planned| sliced.left(planned)), [0, 6, 8]);
         assert_eq!(sliced.disturbed_text(), "1: 1 by Steal, 1 by Preemption");
         sliced.add(Sliced::of(taken, 0.5));
         assert_eq!(sliced.done(), 6);
