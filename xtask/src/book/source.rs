@@ -42,6 +42,13 @@ pub(super) fn lay_out(repository: &Path, to: &Path) -> Result<usize, Box<dyn Err
         std::fs::create_dir_all(to.join(page).parent().ok_or("a page without a folder")?)?;
         std::fs::write(to.join(page), text)?;
     }
+    // A report links to its figures.
+    for page in linked.clone() {
+        if page.ends_with(".html") && repository.join(&page).is_file() {
+            let text = std::fs::read_to_string(repository.join(&page))?;
+            linked.extend(targets(&text).filter_map(|target| joined(&page, target)));
+        }
+    }
     for file in &linked {
         if repository.join(file).is_file() && !to.join(file).exists() {
             copy(repository, file, to)?;
@@ -75,9 +82,9 @@ fn targets(text: &str) -> impl Iterator<Item = &str> {
         .split("](")
         .skip(1)
         .filter_map(|rest| rest.split(')').next());
-    let html = text
-        .split("src=\"")
-        .skip(1)
+    let html = ["src=\"", "href=\""]
+        .into_iter()
+        .flat_map(move |name| text.split(name).skip(1))
         .filter_map(|rest| rest.split('"').next());
     let plain = markdown
         .chain(html)
