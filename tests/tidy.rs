@@ -4,14 +4,20 @@
 //! it. Beside each check stands a test that feeds it a bad sample, so that a check which finds
 //! nothing is known to have looked. It belongs to `crates/cli`, whose manifest names this file.
 
+#[path = "tidy/absent.rs"]
+mod absent;
 #[path = "tidy/crates.rs"]
 mod crates;
 #[path = "tidy/documents.rs"]
 mod documents;
 #[path = "tidy/imports.rs"]
 mod imports;
+#[path = "tidy/promises.rs"]
+mod promises;
 #[path = "tidy/sources.rs"]
 mod sources;
+#[path = "tidy/trials.rs"]
+mod trials;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use catena_engine::nfs::KINDS;
 use crate::{File, Finding, at, report, repository, root, sample, whole};
 
 /// Lines of a document outside fenced blocks, with their index.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     text.lines().enumerate().filter(move |(_, line)| {
         let is_fence = line.trim_start().starts_with("```");
@@ -376,89 +376,4 @@ fn every_chain_file_names_its_schema() {
         found.ends_with("$schema=../reference/chain.schema.json"),
         "{found}"
     );
-}
-
-/// Documents with tables of what is promised, and of the tests that hold it.
-const PROMISING: &[&str] = &["SECURITY.md", "docs/internals/epon-limits.md"];
-
-/// What a table says in its column of tests: each promise names what holds it.
-fn promises(page: &File, files: &[File]) -> Vec<Finding> {
-    const COLUMN: &str = "held by the test";
-    let mut findings = Vec::new();
-    let mut column = None;
-    for (index, line) in prose(&page.text) {
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        if !line.starts_with('|') {
-            column = None;
-        } else if let Some(at) = cells.iter().position(|cell| *cell == COLUMN) {
-            column = Some(at);
-        } else if let Some(cell) = column.map(|at| cells.get(at).copied().unwrap_or_default()) {
-            if cell.chars().all(|c| c == '-') && !cell.is_empty() {
-                continue;
-            }
-            let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
-            if names.is_empty() {
-                findings.push(at(page, index, "nothing holds this; name the test"));
-            }
-            for name in names.into_iter().filter(|name| !is_test(name, files)) {
-                let message = format!("there is no test {name}; name the one that holds this");
-                findings.push(at(page, index, message));
-            }
-        }
-        // Tests have long names, and what else is written so is short.
-        let words = line.split('`').skip(1).step_by(2);
-        let is_name = |word: &&str| {
-            word.matches('_').count() > 3
-                && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        };
-        let named = words.filter(is_name).filter(|_| column.is_none());
-        for name in named.filter(|name| !is_test(name, files)) {
-            let message = format!("there is no test {name}; name the one that holds this");
-            findings.push(at(page, index, message));
-        }
-    }
-    findings
-}
-
-/// Whether a function of this name is a test, or one of those that a program of tests calls.
-fn is_test(name: &str, files: &[File]) -> bool {
-    let (function, listed) = (format!("fn {name}("), format!("(\"{name}\", "));
-    let is_in = |file: &File| {
-        let is_program = file.path.starts_with("crates/cli/tests/");
-        if is_program {
-            return file.text.contains(&function) || file.text.contains(&listed);
-        }
-        let mut found = file.text.match_indices(&function);
-        found.any(|(at, _)| {
-            let item = file.text[..at].rsplit("\n\n").next().unwrap_or_default();
-            item.contains("#[test]")
-        })
-    };
-    files.iter().filter(|file| file.is(".rs")).any(is_in)
-}
-
-#[test]
-fn every_promise_names_its_test() {
-    let files = repository();
-    for path in PROMISING {
-        let page = files.iter().find(|file| file.path == *path).unwrap();
-        assert!(
-            page.text.contains("held by the test"),
-            "the table was found"
-        );
-        report(&promises(page, &files));
-    }
-    let sources = [
-        sample("a.rs", "#[test]\nfn there() {}\n\nfn helps() {}\n"),
-        sample("crates/cli/tests/a.rs", "(\"it_is_one_of_a_list\", one)\n"),
-    ];
-    let page = sample(
-        "SECURITY.md",
-        "| threat | held by the test |\n|---|---|\n| a | `there` |\n| b | `gone` |\n| c | |\n\
-         | d | `helps` |\n\n| e | f |\n\n`it_is_one_of_a_list`, `a_short_one`\n\
-         `it_is_none_of_a_list`\n",
-    );
-    let found = promises(&page, &sources);
-    let lines: Vec<usize> = found.iter().map(|finding| finding.line).collect();
-    assert_eq!(lines, [4, 5, 6, 11], "{found:?}");
 }

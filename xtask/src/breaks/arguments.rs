@@ -15,6 +15,9 @@ pub(crate) struct Arguments {
     /// Leave out what is built alone: constants, and what must be constant
     #[arg(long)]
     pub(super) switched: bool,
+    /// Leave out what is not
+    #[arg(long, conflicts_with = "switched")]
+    pub(super) alone: bool,
     /// List all breaks, and try none
     #[arg(long)]
     pub(super) list: bool,

@@ -164,8 +164,11 @@ fn chosen<'a>(places: &'a [Place], arguments: &Arguments) -> Vec<Break<'a>> {
     let all = places.iter().zip(firsts).flat_map(of_place);
     let is_wanted = |one: &Break<'_>| {
         let only = arguments.only.as_deref();
-        only.is_none_or(|text| one.title().contains(text))
-            && (one.place.is_switched || !arguments.switched)
+        let is_left_out = match one.place.is_switched {
+            true => arguments.alone,
+            false => arguments.switched,
+        };
+        !is_left_out && only.is_none_or(|text| one.title().contains(text))
     };
     all.filter(is_wanted).collect()
 }
@@ -206,7 +209,7 @@ fn judge(
         .filter(|(_, outcome)| *outcome == Outcome::Missed)
         .map(|(one, _)| one.lasting())
         .collect();
-    let is_whole = arguments.only.is_none() && !arguments.switched;
+    let is_whole = arguments.only.is_none() && !arguments.switched && !arguments.alone;
     let stale: Vec<_> = explained
         .iter()
         .filter(|row| !still.contains(*row) && (is_whole || named.contains(*row)))

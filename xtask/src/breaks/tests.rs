@@ -171,6 +171,7 @@ fn a_campaign_says_what_no_test_notices_and_leaves_the_tree_as_it_was() {
         name: "tiny".to_owned(),
         only: None,
         switched: false,
+        alone: false,
         list: false,
         target_dir: None,
         under: "nice".to_owned(),
