@@ -424,11 +424,7 @@ impl Env<'_> {
 
     /// [`Op::Emit`](super::ir::Op::Emit).
     pub fn emit(&mut self, template: u16, values: &[u128], output: u8) {
-        if let Some(template) = self.program.templates.get(usize::from(template)) {
-            let len = template.bytes.len();
-            self.emissions
-                .push(output, len, |out| template.fill(values, out));
-        }
+        self.emissions.ask(template, output, values);
     }
 
     /// [`Op::Notify`](super::ir::Op::Notify).

@@ -215,8 +215,14 @@ pub fn write(frame: &mut [u8], headers: &Headers, field: Field, value: u128) {
         return;
     };
     let mut new = [0; TOUCHED_MAX];
-    new[..count].copy_from_slice(old);
-    put_bits(&mut new[..count], below, field.width, value);
+    let is_whole = below == 0 && usize::from(field.width) == 8 * count;
+    match value.to_be_bytes().get(size_of::<u128>().wrapping_sub(count)..) {
+        Some(whole) if is_whole => new[..count].copy_from_slice(whole),
+        _ => {
+            new[..count].copy_from_slice(old);
+            put_bits(&mut new[..count], below, field.width, value);
+        }
+    }
     let base = headers.at(field.header).unwrap_or(at);
     let change = store(frame, base, at, &new[..count]);
     let is_address = match field.header {

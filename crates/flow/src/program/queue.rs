@@ -10,7 +10,7 @@ use crate::KEY_WORDS_MAX;
 
 use super::ir::Program;
 use super::mirror::MIRROR_LEN_MAX;
-use super::template::TEMPLATE_LEN_MAX;
+use super::template::{TEMPLATE_FIELD_COUNT_MAX, TEMPLATE_LEN_MAX, Template};
 
 /// Packets that wait for room.
 pub const EMISSION_COUNT_MAX: usize = 256;
@@ -22,9 +22,19 @@ pub const NOTICE_VALUE_COUNT_MAX: usize = 8;
 /// The key of a flow, zeros behind its last word.
 pub type KeyWords = [u64; KEY_WORDS_MAX];
 
+/// A packet that code has asked for, and that is not made yet.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    template: u16,
+    output: u8,
+    values: [u128; TEMPLATE_FIELD_COUNT_MAX],
+}
+
 /// Packets of a program's own making, and copies of such as came.
 #[derive(Debug)]
 pub struct Emissions {
+    /// What the code in hand has asked for, with room for [`EMISSION_COUNT_MAX`].
+    asked: Vec<Asked>,
     /// A ring of places of the same size.
     bytes: Vec<u8>,
     place_len: usize,
@@ -60,6 +70,7 @@ impl Emissions {
 
     fn new(places: usize, place_len: usize) -> Self {
         Self {
+            asked: Vec::with_capacity(places),
             bytes: vec![0; places * place_len],
             place_len,
             places,
@@ -69,6 +80,49 @@ impl Emissions {
             sent: 0,
             lost: 0,
         }
+    }
+
+    /// Asks for a packet of a template, which is made by [`Emissions::make`].
+    pub(super) fn ask(&mut self, template: u16, output: u8, values: &[u128]) {
+        if self.asked.len() == self.places {
+            self.lost += 1;
+            return;
+        }
+        let mut asked = Asked {
+            template,
+            output,
+            values: [0; TEMPLATE_FIELD_COUNT_MAX],
+        };
+        let count = values.len().min(TEMPLATE_FIELD_COUNT_MAX);
+        asked.values[..count].copy_from_slice(&values[..count]);
+        self.asked.push(asked);
+    }
+
+    /// Makes what was asked for.
+    #[inline]
+    pub(super) fn make(&mut self, templates: &[Template]) {
+        if !self.asked.is_empty() {
+            self.make_asked(templates);
+        }
+    }
+
+    #[inline(never)]
+    fn make_asked(&mut self, templates: &[Template]) {
+        let mut asked = std::mem::take(&mut self.asked);
+        for one in asked.drain(..) {
+            if let Some(template) = templates.get(usize::from(one.template)) {
+                self.push(one.output, template.bytes.len(), |out| {
+                    template.fill(&one.values, out);
+                });
+            }
+        }
+        self.asked = asked;
+    }
+
+    /// Nothing comes of what was asked for: the packet in hand is dropped, since its flow has no
+    /// place, and whoever gets an answer would not know of what.
+    pub(super) fn withdraw(&mut self) {
+        self.asked.clear();
     }
 
     /// A packet for an output; lost if there is no room.

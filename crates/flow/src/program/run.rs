@@ -394,12 +394,13 @@ impl<M: Memory> Running<M> {
         {
             *count += 1;
         }
-        if outcome.mirrors != 0 {
-            self.mirror(index, outcome.mirrors);
-        }
         if place.has_key {
             watch.written(&self.words);
             self.store(element, index, flow, &outcome, arrival.now_ns);
+        }
+        self.emissions.make(&self.loaded.program.templates);
+        if outcome.mirrors != 0 {
+            self.mirror(index, outcome.mirrors);
         }
     }
 

@@ -126,6 +126,7 @@ impl<M: Memory> Running<M> {
                         let packet = &mut self.packets[index];
                         packet.decision = Some(Decision::FlowFull);
                         packet.is_done = true;
+                        self.emissions.withdraw();
                     }
                     return;
                 };
@@ -215,6 +216,7 @@ impl<M: Memory> Running<M> {
                 &mut env,
                 &mut Unwatched,
             );
+            self.emissions.make(&program.templates);
             if let Some(count) = outcome
                 .mark
                 .and_then(|mark| marks.get_mut(usize::from(mark)))

@@ -35,18 +35,19 @@ const USUAL: u32 = 1_000_000;
 /// Programs of chains that ship.
 const SHIPPED: [Sample; 3] = [Sample::Policer, Sample::Balancer, Sample::Offload];
 /// Works, bytes of their frames, and how they are called. What leaves flows behind comes last.
-const CASES: [(Work, usize, &str); 8] = [
+const CASES: [(Work, usize, &str); 9] = [
     (Work::Hits, 64, "hits"),
     (Work::Hits, 512, "hits, 512 B"),
     (Work::Hits, 1024, "hits, 1024 B"),
     (Work::Back, 64, "hits, the way back"),
+    (Work::AttackBegins, 64, "full, random keys, the first"),
     (Work::Attack, 64, "full, random keys"),
     (Work::Misses, 64, "misses"),
     (Work::Churn(100), 64, "1 % new flows"),
     (Work::Churn(10), 64, "10 % new flows"),
 ];
 const HITS: usize = 0;
-const ATTACK: usize = 4;
+const ATTACK: usize = 5;
 /// Windows of each side in a round.
 const WINDOWS: u32 = 9;
 /// Pages of 2 MB for the largest tables, the floor's among them.
@@ -261,7 +262,9 @@ fn notes(subjects: &[Subject], ns_per_tick: f64) -> Vec<String> {
          program's shape, nothing else; always of flows that are there",
         "misses: a balancer drops them, an offload sends them to the core, and a policer makes a \
          flow of each, in the place of an old one",
-        "full, random keys: each packet asks for an entry, under the program's own policy",
+        "full, random keys: each packet asks for an entry, under the program's own policy, behind as \
+         many such packets as there are flows; the first: behind a change of the policy, so that \
+         flows which are spared are not marked yet",
         "cycles are of the time stamp counter; new flows replace the oldest of their bucket",
         "not beside the kernel: the offload, since no rule of its opens and closes tunnels",
     ]

@@ -55,6 +55,14 @@ pub(super) enum Work {
     Churn(u64),
     /// Each asks for an entry, and the table is full.
     Attack,
+    /// The first of them: nobody has been asked yet whether he gives way.
+    AttackBegins,
+}
+
+impl Work {
+    fn is_attack(self) -> bool {
+        matches!(self, Self::Attack | Self::AttackBegins)
+    }
 }
 
 /// What runs the program.
@@ -89,6 +97,8 @@ pub(super) struct Traffic {
     /// New flows since all of the last were made sure of.
     unsettled: u64,
     strangers: u64,
+    /// Whether the policy that refuses has asked all flows.
+    is_asked: bool,
     /// Packets laid out so far.
     count: u64,
     /// The server that a balancer has chosen for a flow, by the flow's number modulo `flows`.
@@ -159,6 +169,7 @@ impl Traffic {
             next: u64::from(flows + SPARE),
             unsettled: 0,
             strangers: STRANGERS,
+            is_asked: false,
             count: 0,
             servers: vec![[0; 4]; if has_servers { flows as usize } else { 0 }],
             random: Random::new(1),
@@ -178,6 +189,7 @@ impl Traffic {
     fn choose(&mut self, engine: Engine, evicts: bool) -> Result<(), String> {
         let wanted = place(engine, evicts);
         if wanted != self.current {
+            self.is_asked &= !evicts;
             let next = self.programs[wanted].take();
             let next = next.ok_or_else(|| self.not_compiled.clone().unwrap_or_default())?;
             self.programs[self.current] = Some(self.running.replace(next));
@@ -239,6 +251,18 @@ impl Traffic {
         Ok(())
     }
 
+    /// Has strangers ask every flow whether it gives way: each asks those of two buckets.
+    fn ask_all(&mut self) -> Result<(), String> {
+        let block = (BLOCK_BURSTS * BURST) as u64;
+        for _ in 0..self.flows.div_ceil(block) {
+            let packets: Vec<_> = (0..block).map(|_| self.draw(Work::Attack)).collect();
+            self.lay_out(packets, 64)?;
+            self.run(&mut Vec::new());
+        }
+        self.is_asked = true;
+        Ok(())
+    }
+
     /// A flow that is there.
     fn known(&mut self) -> u64 {
         self.next - self.flows + self.random.below(self.flows)
@@ -255,7 +279,7 @@ impl Traffic {
         match work {
             Work::Hits => (self.known(), Step::Later),
             Work::Misses => (self.stranger(), Step::Stranger),
-            Work::Attack => (self.stranger(), Step::Attack),
+            Work::Attack | Work::AttackBegins => (self.stranger(), Step::Attack),
             Work::Back => {
                 let flow = self.known();
                 let server = self.servers.get((flow % self.flows) as usize);
@@ -325,11 +349,19 @@ impl Traffic {
         work: Work,
         bytes: usize,
     ) -> Result<Vec<u64>, String> {
-        if self.unsettled * 50 > self.flows {
+        if work != Work::Misses && self.unsettled * 50 > self.flows {
             self.choose(engine, true)?;
             self.settle(self.next - self.flows)?;
         }
-        self.choose(engine, !matches!(work, Work::Attack))?;
+        if work == Work::AttackBegins {
+            // Under another policy all are asked again.
+            self.choose(engine, true)?;
+            self.is_asked = false;
+        }
+        self.choose(engine, !work.is_attack())?;
+        if work == Work::Attack && !self.is_asked {
+            self.ask_all()?;
+        }
         self.dropped = 0;
         let mut times = Vec::with_capacity(BLOCKS * BLOCK_BURSTS);
         for _ in 0..BLOCKS {
@@ -338,11 +370,14 @@ impl Traffic {
             self.run(&mut times);
         }
         // Where each stranger is remembered, others have gone for it.
-        let is_remembered = matches!(self.sample, Sample::Policer | Sample::States);
+        let is_remembered = matches!(
+            self.sample,
+            Sample::Policer | Sample::States | Sample::Offload
+        );
         if work == Work::Misses && is_remembered {
             self.unsettled += WINDOW as u64;
         }
-        let must_pass = !matches!(work, Work::Misses | Work::Attack);
+        let must_pass = work != Work::Misses && !work.is_attack();
         if must_pass && self.dropped * 5 > WINDOW {
             return Err(format!("{} of {WINDOW} packets were dropped", self.dropped));
         }
@@ -388,6 +423,7 @@ mod tests {
             for (work, drops) in [
                 (Work::Hits, 0..WINDOW / 50),
                 (Work::Back, 0..1),
+                (Work::AttackBegins, refused..refused + 1),
                 (Work::Attack, refused..refused + 1),
                 (Work::Misses, unknown..unknown + 1),
                 (Work::Churn(10), 0..WINDOW / 10),
