@@ -55,11 +55,11 @@ impl Bare {
         })
     }
 
-    /// Sends bursts of later packets through; adds the ticks that each took to `times`.
+    /// Sends bursts of later packets through; adds input and ticks of each to `times`.
     pub(super) fn run(
         &mut self,
         packets: &mut [Packet],
-        times: &mut Vec<u64>,
+        times: &mut Vec<(u8, u64)>,
     ) -> Result<(), String> {
         let at = self.sample.addresses_at();
         let key_words = self.table.shape().key_words as usize;
@@ -82,7 +82,7 @@ impl Bare {
                 to.into_iter().for_each(|to| *to = value.to_le_bytes());
             }
             black_box(&packets);
-            times.push(tsc::ticks() - started);
+            times.push((0, tsc::ticks() - started));
         }
         match hits == packets.len() {
             true => Ok(()),

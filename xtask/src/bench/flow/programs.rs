@@ -94,7 +94,8 @@ fn round(
     let mut sides = [(); 3].map(|()| Windows::default());
     for _ in 0..windows {
         let [compiled, interpreted, bare] = &mut sides;
-        let note = |windows: &mut Windows, measured: Result<Vec<u64>, String>| match measured {
+        let note = |windows: &mut Windows, measured: Result<Vec<(u8, u64)>, String>| match measured
+        {
             Ok(bursts) => windows.note(bursts, WINDOW, ns_per_tick),
             Err(error) => windows.fail(error),
         };

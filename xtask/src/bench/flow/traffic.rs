@@ -303,8 +303,8 @@ impl Traffic {
         }
     }
 
-    /// What the NF does with bursts; adds the ticks that each took to `times`.
-    fn run(&mut self, times: &mut Vec<u64>) {
+    /// What the NF does with bursts; adds input and ticks of each to `times`.
+    fn run(&mut self, times: &mut Vec<(u8, u64)>) {
         let running = &mut self.running;
         for (packets, input) in self.packets.chunks_mut(BURST).zip(&self.inputs) {
             let started = tsc::ticks();
@@ -337,18 +337,18 @@ impl Traffic {
             while black_box(running.emissions.first()).is_some() {
                 running.emissions.pop();
             }
-            times.push(tsc::ticks() - started);
+            times.push((*input, tsc::ticks() - started));
         }
     }
 
-    /// Ticks of each burst of a window. Most packets of flows that are there must pass, or this
-    /// measures something else.
+    /// Input and ticks of each burst of a window. Most packets of flows that are there must pass,
+    /// or this measures something else.
     pub(super) fn window(
         &mut self,
         engine: Engine,
         work: Work,
         bytes: usize,
-    ) -> Result<Vec<u64>, String> {
+    ) -> Result<Vec<(u8, u64)>, String> {
         if work != Work::Misses && self.unsettled * 50 > self.flows {
             self.choose(engine, true)?;
             self.settle(self.next - self.flows)?;
@@ -385,7 +385,11 @@ impl Traffic {
     }
 
     /// As [`Traffic::window`], of packets of flows that are there, through the floor.
-    pub(super) fn floor(&mut self, floor: &mut Bare, bytes: usize) -> Result<Vec<u64>, String> {
+    pub(super) fn floor(
+        &mut self,
+        floor: &mut Bare,
+        bytes: usize,
+    ) -> Result<Vec<(u8, u64)>, String> {
         let mut times = Vec::with_capacity(BLOCKS * BLOCK_BURSTS);
         for _ in 0..BLOCKS {
             // The floor's table has the flows that were there at first.
