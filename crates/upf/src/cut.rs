@@ -189,7 +189,7 @@ pub fn cut(
     })
 }
 
-/// Has the headers of a tunnel in front of `at` tell the length of the frame.
+/// Has the headers in front of `at`, of a tunnel or of IP alone, tell the length of the frame.
 fn refit(frame: &mut [u8], at: usize) {
     let len = frame.len();
     let ip_len = if frame[ETHERNET] >> 4 == 6 {
@@ -198,14 +198,17 @@ fn refit(frame: &mut [u8], at: usize) {
         ipv4::HEADER_LEN_MIN
     };
     let udp_at = ETHERNET + ip_len;
-    if at <= udp_at + udp::HEADER_LEN {
+    if at < udp_at {
         return;
     }
     let word = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
-    // The length of GTP-U counts from behind its mandatory header (TS 29.281, 5.1).
     let gtpu_at = udp_at + udp::HEADER_LEN;
-    frame[gtpu_at + 2..gtpu_at + 4].copy_from_slice(&word(len - gtpu_at - 8));
-    frame[udp_at + 4..udp_at + 6].copy_from_slice(&word(len - udp_at));
+    let is_tunnel = at > gtpu_at;
+    if is_tunnel {
+        // The length of GTP-U counts from behind its mandatory header (TS 29.281, 5.1).
+        frame[gtpu_at + 2..gtpu_at + 4].copy_from_slice(&word(len - gtpu_at - 8));
+        frame[udp_at + 4..udp_at + 6].copy_from_slice(&word(len - udp_at));
+    }
     if ip_len == ipv4::HEADER_LEN_MIN {
         frame[ETHERNET + 2..ETHERNET + 4].copy_from_slice(&word(len - ETHERNET));
         if let Ok(mut view) = ipv4::View::parse(&mut frame[ETHERNET..]) {
@@ -214,7 +217,7 @@ fn refit(frame: &mut [u8], at: usize) {
         return;
     }
     frame[ETHERNET + 4..ETHERNET + 6].copy_from_slice(&word(len - udp_at));
-    if let Ok(mut view) = ipv6::View::parse(&mut frame[ETHERNET..]) {
+    if is_tunnel && let Ok(mut view) = ipv6::View::parse(&mut frame[ETHERNET..]) {
         let addresses = view.addresses();
         if let Ok(mut datagram) = udp::View::parse(view.payload_mut()) {
             datagram.fill_checksum(&addresses);

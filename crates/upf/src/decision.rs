@@ -3,6 +3,8 @@
 //! Between the steps of a packet's way through the UPF: `path` finds, `enforce` and `forward`
 //! decide, `nf` does it.
 
+use catena_wire::pfcp::value::forwarding::RemovedHeader;
+
 use crate::group::Member;
 use crate::marking::{Marking, UNMARKED};
 use crate::sdf::Inner;
@@ -160,6 +162,8 @@ pub(crate) struct Found {
     pub(crate) is_frame: bool,
     /// Of which group it is, if it comes from one.
     pub(crate) member: Member,
+    /// The Outer Header Removal without which no PDR fits: that of the IP packet around it.
+    pub(crate) removal: Option<RemovedHeader>,
 }
 
 impl Found {
@@ -175,6 +179,7 @@ impl Found {
             is_opaque: true,
             is_frame: true,
             member: Member::NONE,
+            removal: None,
         }
     }
 

@@ -62,6 +62,8 @@ pub(crate) struct Ruled {
     pub(crate) far: Far,
     /// How it is marked.
     pub(crate) marking: Marking,
+    /// Outer Header Removal of its PDR.
+    pub(crate) removal: u8,
     /// Whether its FAR redirects it: then it is neither counted nor metered.
     pub(crate) is_redirected: bool,
     /// Places of the QERs and URRs that it is to be charged to.
@@ -127,6 +129,10 @@ pub(crate) fn ruled(
     let (pdr_id, far_at) = (P::id().get(record), P::far_at().get(record));
     let source = (P::source_interface().get(record), P::instance().get(record));
     let (qers, urrs) = (P::qers_at().get(record), P::urrs_at().get(record));
+    let removal = P::removal().get(record);
+    if found.removal.is_some_and(|needed| needed.0 != removal) {
+        return Err(Decision::Drop(Why::NoPdr));
+    }
     let is_event = look.names(P::application().get(record));
     triggers.fits = Some((pdr_id, source));
     let is_uplink = source.0 == 0;
@@ -166,6 +172,7 @@ pub(crate) fn ruled(
         source,
         far,
         marking,
+        removal,
         is_redirected,
         qers,
         urrs,

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 
+use catena_wire::pfcp::value::forwarding::RemovedHeader;
 use catena_wire::pfcp::{Cause, IeType};
 
 use crate::application::Look;
@@ -16,9 +17,9 @@ use crate::application::flows::Marks;
 use crate::copies;
 use crate::decision::{Decision, Found, Why};
 use crate::enforce::{Triggers, charge, ruled};
-use crate::frame::{GROUP, Header};
+use crate::frame::{self, GROUP, Header};
 use crate::model::{Fault, Key, Session};
-use crate::rules::{Copied, Far};
+use crate::rules::{Copied, DELETES_CONTAINER, Far, Pdr};
 use crate::tunnel::Signal;
 use crate::upf::Upf;
 
@@ -85,7 +86,8 @@ impl Upf {
             self.ident = ident.wrapping_add(1);
             let copied = Copied::of_far(&ruled.far);
             let (seid, qfi) = (image.seid(), ruled.marking.0);
-            let bytes = copies::frame(&copied, frame, qfi, &self.settings, ident);
+            let untagged = frame::without_tags(frame, ruled.removal);
+            let bytes = copies::frame(&copied, &untagged, qfi, &self.settings, ident);
             let Some(bytes) = bytes else {
                 return false;
             };
@@ -104,6 +106,23 @@ impl Upf {
             self.arm(slot, now_ns);
         }
         is_sent
+    }
+}
+
+/// Whether frames can get this header: a tunnel, and towards the data network tags.
+fn can_create(far: &Far) -> bool {
+    !far.is_udp() && !far.is_ip() && (!far.is_tagging() || far.destination != 0)
+}
+
+/// Whether frames can lose this header: a tunnel's, and if they come without one their tags.
+fn can_remove(pdr: &Pdr) -> bool {
+    match RemovedHeader(pdr.removal & !DELETES_CONTAINER) {
+        RemovedHeader::UDP_IPV4
+        | RemovedHeader::UDP_IPV6
+        | RemovedHeader::IPV4
+        | RemovedHeader::IPV6 => false,
+        RemovedHeader::VLAN_TAG_POP | RemovedHeader::VLAN_TAGS_POP_POP => pdr.teid == 0,
+        _ => true,
     }
 }
 
@@ -144,8 +163,12 @@ pub fn check(session: &Session, shards: u16) -> Result<(), Fault> {
             IeType::REDIRECT_INFORMATION,
         ),
         (
-            session.fars.iter().any(Far::is_udp),
+            !session.fars.iter().all(can_create),
             IeType::OUTER_HEADER_CREATION,
+        ),
+        (
+            !pdrs.iter().all(|one| can_remove(&one.pdr)),
+            IeType::OUTER_HEADER_REMOVAL,
         ),
     ];
     match is_there.into_iter().find(|(is_there, _)| *is_there) {

@@ -13,6 +13,7 @@ use catena_wire::gtpu::{self, MessageType};
 
 use crate::cut::Cut;
 use crate::decision::{Decision, Found, Why};
+use crate::enforce::Ruled;
 use crate::frame;
 use crate::headers::{Datagram, Frame, Tunnel};
 use crate::marking::Marking;
@@ -53,6 +54,9 @@ pub(crate) struct Departure<'a> {
     decision: Decision,
     /// The tunnel of its FAR, and what is around that; or a datagram alone.
     around: Option<(Datagram, Option<Tunnel>)>,
+    /// Bytes of tags that a frame loses, and the tags that it gets.
+    removed_len: usize,
+    tags: [Option<u16>; 2],
 }
 
 impl Departure<'_> {
@@ -91,8 +95,7 @@ pub(crate) fn outer(far: &Far, frame: Frame, (src, dst): (IpAddr, IpAddr), ident
         frame,
         src,
         dst,
-        src_port: gtpu::PORT,
-        dst_port: gtpu::PORT,
+        ports: Some((gtpu::PORT, gtpu::PORT)),
         traffic_class: value & mask,
         ident,
     }
@@ -106,10 +109,11 @@ pub(crate) fn outer(far: &Far, frame: Frame, (src, dst): (IpAddr, IpAddr), ident
 pub(crate) fn depart<'a>(
     packet: &Packet,
     found: &Found,
-    (far, marking): (&Far, &Marking),
+    ruled: &Ruled,
     exit: Exit<'a>,
 ) -> Result<Departure<'a>, Unfit> {
     let (inner, out) = (&found.inner, exit.out);
+    let Ruled { far, marking, .. } = ruled;
     let user = found.user(packet.bytes());
     if user.is_empty() {
         return Err(Unfit::Dropped(Why::Malformed));
@@ -118,17 +122,22 @@ pub(crate) fn depart<'a>(
         // No network knows what it is.
         0 if found.is_opaque && !found.is_frame => return Err(Unfit::Dropped(Why::FarDrop)),
         0 => None,
+        _ if found.is_frame && far.is_tagging() => None,
         _ => Some(around(found, (far, marking), &exit).ok_or(Unfit::Dropped(Why::FarDrop))?),
     };
     let headers = Departure::header_len(around.as_ref());
-    let is_bare = found.is_frame && around.is_none();
-    if is_bare {
-        return bare(packet, found, far, exit);
+    let removed_len = match found.is_frame {
+        true => frame::removed_len(user, ruled.removal),
+        false => 0,
+    };
+    if found.is_frame && around.is_none() {
+        return bare(packet, found, (far, removed_len), exit);
     }
+    let len = inner.len - removed_len;
     let room = out.mtu.saturating_sub(headers - ETHERNET);
-    let is_short_v6 = inner.src.is_ipv6() && inner.len <= V6_MTU_MIN;
+    let is_short_v6 = inner.src.is_ipv6() && len <= V6_MTU_MIN;
     let cuts_outside = around.is_some() && (out.cuts_outside || found.is_opaque || is_short_v6);
-    let decision = if inner.len <= room {
+    let decision = if len <= room {
         Decision::Send(far.interface)
     } else if cuts_outside {
         cut(far, out, ETHERNET)
@@ -137,7 +146,7 @@ pub(crate) fn depart<'a>(
     } else {
         return Err(Unfit::TooLong(room));
     };
-    if headers - ETHERNET + inner.len > IP_LEN_MAX {
+    if headers - ETHERNET + len > IP_LEN_MAX {
         return Err(Unfit::Dropped(Why::TooBig));
     }
     if !packet.is_writable() || packet.headroom() + found.at < headers {
@@ -147,14 +156,16 @@ pub(crate) fn depart<'a>(
         exit,
         decision,
         around,
+        removed_len,
+        tags: [None; 2],
     })
 }
 
-/// How a frame leaves as it is.
+/// How a frame leaves that is in no tunnel: as it is, but for tags.
 fn bare<'a>(
     packet: &Packet,
     found: &Found,
-    far: &Far,
+    (far, removed_len): (&Far, usize),
     exit: Exit<'a>,
 ) -> Result<Departure<'a>, Unfit> {
     let header = frame::Header::parse(found.user(packet.bytes()));
@@ -162,10 +173,18 @@ fn bare<'a>(
     if found.inner.len - header.len > exit.out.mtu {
         return Err(Unfit::Dropped(Why::TooBig));
     }
+    let tags = far.tags();
+    let tags_len = frame::tags_len(tags);
+    let is_written = tags_len + removed_len != 0;
+    if is_written && !packet.is_writable() || packet.headroom() + found.at < tags_len {
+        return Err(Unfit::Dropped(Why::NoHeadroom));
+    }
     Ok(Departure {
         exit,
         decision: Decision::Send(far.interface),
         around: None,
+        removed_len,
+        tags,
     })
 }
 
@@ -178,6 +197,12 @@ fn around(
 ) -> Option<(Datagram, Option<Tunnel>)> {
     if far.is_udp() {
         return Some((datagram(found, far, exit)?, None));
+    }
+    if far.is_ip() {
+        let ends = ends(far, exit.out)?;
+        let mut around = outer(far, frame(exit.out), ends, exit.ident);
+        around.ports = None;
+        return Some((around, None));
     }
     let (qfi, rqi, ppi) = *marking;
     let tunnel = match far.destination {
@@ -197,8 +222,7 @@ fn datagram(found: &Found, far: &Far, exit: &Exit<'_>) -> Option<Datagram> {
         frame: frame(exit.out),
         src,
         dst,
-        src_port: far.port,
-        dst_port: far.port,
+        ports: Some((far.port, far.port)),
         traffic_class: value & mask,
         ident: exit.ident,
     })
@@ -212,15 +236,31 @@ pub(crate) fn forward(packet: &mut Packet, found: &Found, departure: &Departure<
         exit,
         decision,
         around,
+        removed_len,
+        tags,
     } = departure;
-    let len = found.inner.len;
-    if packet.set_len(found.at + len).is_err() || packet.pull_front(found.at).is_err() {
+    if packet.set_len(found.at + found.inner.len).is_err() || packet.pull_front(found.at).is_err() {
         return Decision::Drop(Why::Malformed);
     }
+    if *removed_len != 0 {
+        frame::remove_tags(packet.bytes_mut(), *removed_len);
+        if packet.pull_front(*removed_len).is_err() {
+            return Decision::Drop(Why::Malformed);
+        }
+    }
+    let len = found.inner.len - removed_len;
     if let Some(most) = exit.mss.filter(|_| !found.is_opaque) {
         mss::clamp(packet.bytes_mut(), most);
     }
     if found.is_frame && around.is_none() {
+        let tags_len = frame::tags_len(*tags);
+        if tags_len == 0 {
+            return *decision;
+        }
+        if packet.push_front(tags_len).is_err() {
+            return Decision::Drop(Why::NoHeadroom);
+        }
+        frame::set_tags(packet.bytes_mut(), *tags);
         return *decision;
     }
     let headers = Departure::header_len(around.as_ref());

@@ -4,13 +4,18 @@
 //! from N4 and asks them, and nothing here knows of either. Specification: TS 29.244 8.2.93 to
 //! 8.2.99.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 
 use catena_wire::ethernet::HEADER_LEN;
+use catena_wire::pfcp::value::forwarding::{RemovedHeader, VlanTag};
 
 use crate::sdf::Inner;
 use crate::stored;
 
+/// Length of a tag, and of the addresses in front of it.
+const TAG_LEN: usize = 4;
+const ADDRESSES_LEN: usize = 12;
 /// Bit of an address that is a group's.
 pub(crate) const GROUP: u64 = 1 << 40;
 
@@ -62,6 +67,64 @@ impl Header {
         }
         Some(header)
     }
+}
+
+/// Priority, drop eligibility and identifier, as a tag has them; what is not said is 0.
+pub(crate) fn tag_control(tag: Option<VlanTag>) -> u16 {
+    let tag = tag.unwrap_or_default();
+    let priority = u16::from(tag.pcp.unwrap_or(0)) << 13;
+    priority | u16::from(tag.dei.unwrap_or(false)) << 12 | tag.vid.unwrap_or(0)
+}
+
+/// Bytes of the tags that an Outer Header Removal takes from a frame, the outermost first, of those
+/// that it has (TS 29.244 8.2.64).
+pub(crate) fn removed_len(frame: &[u8], removal: u8) -> usize {
+    let wanted = match RemovedHeader(removal) {
+        RemovedHeader::VLAN_TAG_POP => 1,
+        RemovedHeader::VLAN_TAGS_POP_POP => 2,
+        _ => return 0,
+    };
+    let header = Header::parse(frame);
+    let has = header.map_or(0, |one| tags_len([one.s_tag, one.c_tag]));
+    has.min(wanted * TAG_LEN)
+}
+
+/// Takes so many bytes of tags from a frame: the first ones are no longer the frame's.
+pub(crate) fn remove_tags(frame: &mut [u8], len: usize) {
+    if len != 0 && frame.len() >= ADDRESSES_LEN + len {
+        frame.copy_within(..ADDRESSES_LEN, len);
+    }
+}
+
+/// A frame without the tags that an Outer Header Removal takes.
+pub(crate) fn without_tags(frame: &[u8], removal: u8) -> Cow<'_, [u8]> {
+    match removed_len(frame, removal) {
+        0 => Cow::Borrowed(frame),
+        len => Cow::Owned([&frame[..ADDRESSES_LEN], &frame[ADDRESSES_LEN + len..]].concat()),
+    }
+}
+
+/// Puts tags into a frame, in front of which there is room for them.
+pub(crate) fn set_tags(bytes: &mut [u8], tags: [Option<u16>; 2]) {
+    let len = tags_len(tags);
+    if len == 0 || bytes.len() < len + ADDRESSES_LEN {
+        return;
+    }
+    bytes.copy_within(len..len + ADDRESSES_LEN, 0);
+    let types = [Header::S_TAG, Header::C_TAG];
+    let mut at = ADDRESSES_LEN;
+    for (ether_type, control) in types.into_iter().zip(tags) {
+        if let Some(control) = control {
+            bytes[at..at + 2].copy_from_slice(&ether_type.to_be_bytes());
+            bytes[at + 2..at + TAG_LEN].copy_from_slice(&control.to_be_bytes());
+            at += TAG_LEN;
+        }
+    }
+}
+
+/// Length of tags.
+pub(crate) fn tags_len(tags: [Option<u16>; 2]) -> usize {
+    tags.into_iter().flatten().count() * TAG_LEN
 }
 
 /// What rules of bits and bytes see of a frame: all else is looked at where it lies.
@@ -142,6 +205,7 @@ impl FrameFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::NONE;
 
     /// A frame from 2 to 1 with these tags and this type behind them.
     fn frame(tags: &[(u16, u16)], ether_type: u16) -> Vec<u8> {
@@ -165,6 +229,49 @@ mod tests {
             assert_eq!(Header::parse(&both[..len]), None);
         }
         assert_eq!(Header::parse(&frame(&[], 0x0806)).unwrap().len, 14);
+    }
+
+    #[test]
+    fn tags_that_are_set_can_be_removed_again() {
+        let plain = frame(&[], 0x0800);
+        let tag = |vid| VlanTag {
+            pcp: Some(5),
+            dei: Some(true),
+            vid: Some(vid),
+        };
+        let both = [
+            Some(tag_control(Some(tag(7)))),
+            Some(tag_control(Some(tag(9)))),
+        ];
+        let tagged = frame(&[(0x88a8, 0xb007), (0x8100, 0xb009)], 0x0800);
+        let [service, customer] = both;
+        for (tags, bytes) in [
+            (both, tagged.clone()),
+            ([service, None], frame(&[(0x88a8, 0xb007)], 0x0800)),
+            ([None, customer], frame(&[(0x8100, 0xb009)], 0x0800)),
+            ([None; 2], plain.clone()),
+        ] {
+            let mut made = vec![0; tags_len(tags)];
+            made.extend(&plain);
+            set_tags(&mut made, tags);
+            assert_eq!(made, bytes);
+            let len = removed_len(&made, 8);
+            assert_eq!(len, tags_len(tags));
+            assert_eq!(*without_tags(&made, 8), plain);
+            remove_tags(&mut made, len);
+            assert_eq!(made[len..], plain);
+        }
+        // One alone is the outermost; others of 8.2.64 are no tags.
+        assert_eq!(removed_len(&tagged, 7), 4);
+        let mut once = tagged.clone();
+        remove_tags(&mut once, 4);
+        assert_eq!(once[4..], frame(&[(0x8100, 0xb009)], 0x0800));
+        assert_eq!(
+            [0, 4, 6, 9, NONE].map(|one| removed_len(&tagged, one)),
+            [0; 5]
+        );
+        assert_eq!(removed_len(&tagged[..20], 8), 0);
+        assert_eq!(tag_control(None), 0);
     }
 
     #[test]

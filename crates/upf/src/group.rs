@@ -63,6 +63,8 @@ impl Member {
 
 #[cfg(test)]
 mod tests {
+    use catena_wire::pfcp::value::forwarding::OuterHeaders;
+
     use super::*;
 
     fn member(group: u8, is_n19: bool) -> Member {
@@ -86,7 +88,8 @@ mod tests {
             headers,
             ..Far::empty(1)
         };
-        let [ue, n19, n6] = [to(0, 0x100), to(1, 0x100), to(1, 0)];
+        let gtp_u = OuterHeaders::GTP_U_UDP_IPV4.bits();
+        let [ue, n19, n6] = [to(0, gtp_u), to(1, gtp_u), to(1, 0)];
         for (one, wanted) in [
             (Member::NONE, [true, true, true]),
             (member(3, false), [true, true, false]),

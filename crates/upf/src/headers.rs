@@ -76,6 +76,17 @@ pub enum Outer {
         /// Where it ends.
         to: usize,
     },
+    /// An IP packet in another one (RFC 2003, RFC 2473).
+    Wrapped {
+        /// To whom the outer one is.
+        dst: IpAddr,
+        /// Where the outer one begins, from the start of the frame.
+        l3: usize,
+        /// Where the inner one begins.
+        at: usize,
+        /// Where the outer one ends.
+        end: usize,
+    },
     /// Another IP packet.
     Ip {
         /// To whom.
@@ -117,6 +128,12 @@ pub fn outer(frame: &[u8]) -> Outer {
             from: read.payload,
             to: read.end,
         },
+        _ if matches!(ip.protocol, Protocol::IPV4 | Protocol::IPV6) => Outer::Wrapped {
+            dst,
+            l3: read.l3,
+            at: read.l4,
+            end: read.end,
+        },
         _ => Outer::Ip { dst, l3: read.l3 },
     }
 }
@@ -147,7 +164,7 @@ impl Frame {
     }
 }
 
-/// A UDP datagram that leaves.
+/// A UDP datagram that leaves, or an IP packet in another one (RFC 2003, RFC 2473).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
     /// Its frame.
@@ -156,10 +173,8 @@ pub struct Datagram {
     pub src: IpAddr,
     /// Destination address, of the same version.
     pub dst: IpAddr,
-    /// Source port.
-    pub src_port: u16,
-    /// Destination port.
-    pub dst_port: u16,
+    /// Source and destination port of UDP; none where the payload is an IP packet itself.
+    pub ports: Option<(u16, u16)>,
     /// ToS or Traffic Class.
     pub traffic_class: u8,
     /// Identification of an IPv4 packet, which routers may fragment.
@@ -173,7 +188,14 @@ impl Datagram {
             IpAddr::V4(_) => ipv4::HEADER_LEN_MIN,
             IpAddr::V6(_) => ipv6::HEADER_LEN,
         };
-        ethernet::HEADER_LEN + ip + udp::HEADER_LEN
+        ethernet::HEADER_LEN + ip + self.udp_len()
+    }
+
+    const fn udp_len(&self) -> usize {
+        match self.ports {
+            Some(_) => udp::HEADER_LEN,
+            None => 0,
+        }
     }
 
     /// The whole frame of a datagram that carries `payload`.
@@ -191,13 +213,21 @@ impl Datagram {
         let header_len = self.header_len();
         let payload_len = bytes.len() - header_len;
         let (dscp, ecn) = (self.traffic_class >> 2, self.traffic_class & 3);
-        let at = header_len - udp::HEADER_LEN;
-        udp::Header {
-            src_port: self.src_port,
-            dst_port: self.dst_port,
-            payload_len,
-        }
-        .emit(&mut bytes[at..]);
+        let protocol = match self.ports {
+            Some((src_port, dst_port)) => {
+                let at = header_len - udp::HEADER_LEN;
+                udp::Header {
+                    src_port,
+                    dst_port,
+                    payload_len,
+                }
+                .emit(&mut bytes[at..]);
+                Protocol::UDP
+            }
+            None if bytes.get(header_len).is_some_and(|byte| byte >> 4 == 6) => Protocol::IPV6,
+            None => Protocol::IPV4,
+        };
+        let udp_len = self.udp_len();
         let ip = &mut bytes[ethernet::HEADER_LEN..];
         match (self.src, self.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -209,23 +239,23 @@ impl Datagram {
                     more_fragments: false,
                     fragment_offset: 0,
                     ttl: 64,
-                    protocol: Protocol::UDP,
+                    protocol,
                     src,
                     dst,
-                    payload_len: udp::HEADER_LEN + payload_len,
+                    payload_len: udp_len + payload_len,
                     options: Default::default(),
                 }
                 .emit(ip);
                 self.frame.emit(bytes, false);
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
-                let len = u16::try_from(udp::HEADER_LEN + payload_len);
+                let len = u16::try_from(udp_len + payload_len);
                 ipv6::Header {
                     dscp,
                     ecn,
                     flow_label: 0,
                     payload_len: len.unwrap_or(u16::MAX),
-                    next_header: Protocol::UDP,
+                    next_header: protocol,
                     hop_limit: 64,
                     src,
                     dst,
@@ -233,7 +263,9 @@ impl Datagram {
                 .emit(ip);
                 // Over IPv6 a datagram has a checksum.
                 let addresses = Addresses::V6 { src, dst };
-                if let Ok(mut view) = udp::View::parse(&mut ip[ipv6::HEADER_LEN..]) {
+                if self.ports.is_some()
+                    && let Ok(mut view) = udp::View::parse(&mut ip[ipv6::HEADER_LEN..])
+                {
                     view.fill_checksum(&addresses);
                 }
                 self.frame.emit(bytes, true);
@@ -353,8 +385,7 @@ mod tests {
                     frame: FRAME,
                     src: src.parse().unwrap(),
                     dst: dst.parse().unwrap(),
-                    src_port: gtpu::PORT,
-                    dst_port: gtpu::PORT,
+                    ports: Some((gtpu::PORT, gtpu::PORT)),
                     traffic_class: 0xb8,
                     ident: 7,
                 };

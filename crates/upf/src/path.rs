@@ -11,9 +11,6 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use catena_engine::packet::Packet;
-use catena_wire::gtpu::pdu_session::PduSession;
-use catena_wire::gtpu::{self, ExtensionType, MessageType, Role};
-use catena_wire::pfcp::PORT as PFCP_PORT;
 
 use crate::advertisement;
 use crate::application::Look;
@@ -25,19 +22,19 @@ use crate::enforce::{Ruled, Triggers, charge, count_dropped, instance, ruled};
 use crate::forward::{Departure, Unfit, depart, forward, join};
 use crate::frame;
 use crate::group::{Member, SWITCH};
-use crate::headers::{self, Outer};
+use crate::headers;
 use crate::icmp::Long;
-use crate::marking::{Marking, UNMARKED, marking_of};
+use crate::marking::Marking;
 use crate::model::{Image, Key};
 use crate::monitoring;
 use crate::redirect;
 use crate::rules::NONE;
 use crate::settings::{Exit, Settings};
 use crate::trace::Fitting;
-use crate::transactions::Peer;
 use crate::tunnel::Signal;
 use crate::upf::Upf;
 
+mod find;
 mod noted;
 
 impl Upf {
@@ -93,6 +90,7 @@ impl Upf {
             is_opaque: false,
             is_frame: false,
             member: Member::NONE,
+            removal: None,
         };
         self.found(packet, &found, signals, now_ns)
     }
@@ -169,209 +167,6 @@ impl Upf {
             Ok(found) => self.rule(packet, &found, signals, now_ns),
             Err(decision) => decision,
         }
-    }
-
-    /// As [`Upf::packet`] as far as bytes alone decide: whether its session was found.
-    #[cfg(test)]
-    pub(crate) fn look(
-        &mut self,
-        bytes: &[u8],
-        signals: &mut VecDeque<Signal>,
-        now_ns: u64,
-    ) -> bool {
-        self.find(bytes, signals, now_ns).is_ok()
-    }
-
-    /// Finds the session of a packet.
-    fn find(
-        &mut self,
-        bytes: &[u8],
-        signals: &mut VecDeque<Signal>,
-        now_ns: u64,
-    ) -> Result<Found, Decision> {
-        let drop = |why| Err(Decision::Drop(why));
-        let outer = headers::outer(bytes);
-        if !self.stations.is_empty()
-            && !self.is_own(&outer)
-            && let Some(found) = self.find_frame(bytes, signals, now_ns)
-        {
-            return found;
-        }
-        match outer {
-            Outer::Malformed => drop(Why::Malformed),
-            Outer::Other => drop(Why::NotForUs),
-            Outer::Udp {
-                src,
-                dst,
-                src_port,
-                dst_port,
-                from,
-                to,
-                ..
-            } if dst_port == PFCP_PORT && self.is_n4(dst) => {
-                let peer = Peer {
-                    address: src,
-                    port: src_port,
-                };
-                if !self.traces.is_idle() && self.settings.is_peer(src) {
-                    self.traces.heard(bytes, from..to, src, now_ns);
-                }
-                self.datagram(&bytes[from..to], peer, now_ns);
-                Err(Decision::Consumed)
-            }
-            Outer::Udp {
-                src,
-                dst,
-                src_port,
-                dst_port: gtpu::PORT,
-                from,
-                to,
-                ..
-            } if self.tunnel_end(dst).is_some() => {
-                let peer = (src, src_port, dst);
-                self.find_tunnel(&bytes[from..to], from, peer, signals, now_ns)
-            }
-            Outer::Part { dst, l3 } if self.tunnel_end(dst).is_some() || self.is_n4(dst) => {
-                Err(join(l3, 0, UNMARKED))
-            }
-            Outer::Udp { dst, l3, .. } | Outer::Ip { dst, l3 } | Outer::Part { dst, l3 } => {
-                if self.tunnel_end(dst).is_some() {
-                    return drop(Why::NotForUs);
-                }
-                let slot = self.slot_of(Key::of_ue(dst));
-                let Some(slot) = slot.or_else(|| self.index.find_route(dst)) else {
-                    return drop(Why::UnknownUe);
-                };
-                if self.store.is_unstructured(slot) {
-                    return self.find_datagram(bytes, slot);
-                }
-                let inner = headers::inner(&bytes[l3..]);
-                let inner = inner.ok_or(Decision::Drop(Why::Malformed))?;
-                Ok(Found {
-                    at: l3,
-                    inner,
-                    slot,
-                    teid: 0,
-                    came: UNMARKED,
-                    is_joined: false,
-                    is_opaque: false,
-                    is_frame: false,
-                    member: Member::NONE,
-                })
-            }
-        }
-    }
-
-    /// The slot of the session with this key.
-    #[inline]
-    pub(crate) fn slot_of(&self, key: Key) -> Option<u32> {
-        match self.hint {
-            Some((words, slot)) if words == key.words() => Some(slot),
-            _ => self.index.find(key),
-        }
-    }
-
-    /// Whether a frame is for an address of the UPF's own.
-    fn is_own(&self, outer: &Outer) -> bool {
-        match *outer {
-            Outer::Udp { dst, .. } | Outer::Ip { dst, .. } | Outer::Part { dst, .. } => {
-                self.is_n4(dst) || self.tunnel_end(dst).is_some()
-            }
-            Outer::Other | Outer::Malformed => false,
-        }
-    }
-
-    fn is_n4(&self, address: IpAddr) -> bool {
-        match address {
-            IpAddr::V4(address) => self.settings.n4_v4 == Some(address),
-            IpAddr::V6(address) => self.settings.n4_v6 == Some(address),
-        }
-    }
-
-    /// The interface whose tunnels end at an address.
-    pub(crate) fn tunnel_end(&self, address: IpAddr) -> Option<u8> {
-        let mut interfaces = self.settings.interfaces.iter();
-        let place = interfaces.position(|interface| match address {
-            IpAddr::V4(address) => interface.v4 == Some(address),
-            IpAddr::V6(address) => interface.v6 == Some(address),
-        });
-        place.and_then(|place| u8::try_from(place).ok())
-    }
-
-    fn find_tunnel(
-        &mut self,
-        message: &[u8],
-        from: usize,
-        peer: (IpAddr, u16, IpAddr),
-        signals: &mut VecDeque<Signal>,
-        now_ns: u64,
-    ) -> Result<Found, Decision> {
-        let Ok(view) = gtpu::View::parse(message) else {
-            return Err(Decision::Drop(Why::Malformed));
-        };
-        match view.message_type() {
-            MessageType::G_PDU => {}
-            MessageType::ECHO_REQUEST => {
-                self.counters.echoes += 1;
-                self.echo(view.sequence().unwrap_or(0), peer, signals);
-                return Err(Decision::Consumed);
-            }
-            MessageType::ECHO_RESPONSE => {
-                self.hear_echo(peer, view.sequence().unwrap_or(0));
-                return Err(Decision::Consumed);
-            }
-            MessageType::ERROR_INDICATION => {
-                self.hear_error_indication(view.payload(), peer.0, now_ns);
-                return Err(Decision::Consumed);
-            }
-            MessageType::END_MARKER => {
-                self.pass_end_marker(view.teid(), signals);
-                return Err(Decision::Consumed);
-            }
-            _ => return Err(Decision::Consumed),
-        }
-        let is_understood = |one| one == ExtensionType::PDU_SESSION_CONTAINER;
-        let extensions = view.extensions();
-        if extensions
-            .not_understood(Role::Endpoint, is_understood)
-            .is_some()
-        {
-            return Err(Decision::Drop(Why::Extension));
-        }
-        let Ok(container) = extensions.pdu_session() else {
-            return Err(Decision::Drop(Why::Malformed));
-        };
-        let teid = view.teid();
-        let Some(slot) = self.slot_of(Key::Teid(teid)) else {
-            // What came in fragments may be another shard's: its tunnel is none that is unknown.
-            if !self.is_mine(Key::Teid(teid)) {
-                return Err(Decision::Drop(Why::Fragment));
-            }
-            self.error_indication(teid, peer, signals, now_ns);
-            return Err(Decision::Drop(Why::UnknownTeid));
-        };
-        if let Some(PduSession::Uplink(frame)) = &container
-            && frame.times.is_some()
-        {
-            self.hear_delays(slot, frame, now_ns);
-            // Where no packet of the UE's comes for long, an answer comes alone.
-            if view.payload().is_empty() {
-                return Err(Decision::Consumed);
-            }
-        }
-        let inner = self.inner_of(slot, view.payload());
-        let (inner, is_opaque) = inner.ok_or(Decision::Drop(Why::Malformed))?;
-        Ok(Found {
-            at: from + view.header_len(),
-            inner,
-            slot,
-            teid,
-            came: container.as_ref().map_or(UNMARKED, marking_of),
-            is_joined: false,
-            is_opaque,
-            is_frame: is_opaque && self.store.is_ethernet(slot),
-            member: Member::NONE,
-        })
     }
 
     /// What becomes of a packet of a session, and of the one of its group to which it goes.
@@ -562,7 +357,7 @@ fn admit<'a>(
     let len = found.inner.len;
     let departure = exit.ok_or(Unfit::Dropped(Why::FarDrop));
     let departure = departure
-        .and_then(|exit| depart(packet, found, (&ruled.far, &ruled.marking), exit))
+        .and_then(|exit| depart(packet, found, ruled, exit))
         .and_then(|departure| {
             let of_ceilings = match ceilings.is_empty() {
                 true => None,

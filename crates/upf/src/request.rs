@@ -16,6 +16,7 @@ use catena_wire::pfcp::value::{BarId, FarId, QerId, Seconds, UrrId};
 use catena_wire::pfcp::{Cause, Change, Group, IeType, Refusal, key};
 
 use crate::draft::Draft;
+use crate::frame;
 use crate::group::TO_GROUP;
 use crate::model::{Detection, Fault};
 use crate::pdi::{self, refuse};
@@ -88,8 +89,8 @@ pub fn pdr(
     match group.change(key::OUTER_HEADER_REMOVAL)? {
         Change::Keep => {}
         Change::Remove => rule.removal = NONE,
-        // GTP-U of either version, and any; UDP of unstructured sessions. Others are other tunnels.
-        Change::Set(removal) if matches!(removal.description.0, 0..=3 | 6) => {
+        // Which sessions may have which is theirs to say.
+        Change::Set(removal) if removal.description.name().is_some() => {
             let deletion = removal.extension_deletion.unwrap_or(0);
             let deletes = deletion & OuterHeaderRemoval::PDU_SESSION_CONTAINER != 0;
             let flag = if deletes { DELETES_CONTAINER } else { 0 };
@@ -204,13 +205,20 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
                 OuterHeaders::GTP_U_UDP_IPV6,
                 OuterHeaders::UDP_IPV4,
                 OuterHeaders::UDP_IPV6,
+                OuterHeaders::IPV4,
+                OuterHeaders::IPV6,
+                OuterHeaders::C_TAG,
+                OuterHeaders::S_TAG,
+                OuterHeaders::C_TAG | OuterHeaders::S_TAG,
             ];
             if !known.contains(&header.headers) {
                 let ie_type = IeType::OUTER_HEADER_CREATION;
                 return Err(Cause::SERVICE_NOT_SUPPORTED.because_of(ie_type).into());
             }
             rule.headers = header.headers.bits();
-            rule.teid = header.teid.unwrap_or(0);
+            let [service, customer] = [header.s_tag, header.c_tag].map(frame::tag_control);
+            let tags = u32::from(service) << 16 | u32::from(customer);
+            rule.teid = header.teid.unwrap_or(tags);
             rule.port = header.port.unwrap_or(0);
             (rule.v4, rule.v6) = (header.v4, header.v6);
         }

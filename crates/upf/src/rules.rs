@@ -138,7 +138,7 @@ stored! {
         pub interface: u8,
         /// Outer Header Creation Description; 0 for none.
         pub headers: u16,
-        /// TEID of the outer header.
+        /// TEID of the outer header; of tags, that of the service and that of the customer.
         pub teid: u32,
         /// Address of the outer header.
         pub v4: Option<Ipv4Addr>,
@@ -500,14 +500,40 @@ impl Far {
     /// Whether its outer header is UDP alone.
     #[inline]
     pub fn is_udp(&self) -> bool {
-        let udp = OuterHeaders::UDP_IPV4.union(OuterHeaders::UDP_IPV6);
-        OuterHeaders::from_bits(self.headers).intersects(udp)
+        self.has_header(OuterHeaders::UDP_IPV4.union(OuterHeaders::UDP_IPV6))
+    }
+
+    /// Whether its outer header is IP alone.
+    #[inline]
+    pub fn is_ip(&self) -> bool {
+        self.has_header(OuterHeaders::IPV4.union(OuterHeaders::IPV6))
     }
 
     /// Whether its outer header is a tunnel of GTP-U.
     #[inline]
     pub fn is_tunnel(&self) -> bool {
-        self.headers != 0 && !self.is_udp()
+        self.has_header(OuterHeaders::GTP_U_UDP_IPV4.union(OuterHeaders::GTP_U_UDP_IPV6))
+    }
+
+    /// Whether frames get tags.
+    #[inline]
+    pub fn is_tagging(&self) -> bool {
+        self.has_header(OuterHeaders::C_TAG.union(OuterHeaders::S_TAG))
+    }
+
+    #[inline]
+    fn has_header(&self, headers: OuterHeaders) -> bool {
+        OuterHeaders::from_bits(self.headers).intersects(headers)
+    }
+
+    /// The tags that frames get, outermost first: that of the service, and that of the customer.
+    pub fn tags(&self) -> [Option<u16>; 2] {
+        let has = |tag| self.has_header(tag);
+        let [service, customer] = [(self.teid >> 16) as u16, self.teid as u16];
+        [
+            has(OuterHeaders::S_TAG).then_some(service),
+            has(OuterHeaders::C_TAG).then_some(customer),
+        ]
     }
 
     /// Whether the action has this flag.

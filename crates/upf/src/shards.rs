@@ -16,7 +16,7 @@ use catena_wire::pfcp::value::address::{Allocation, FTeid};
 use catena_wire::pfcp::{self, Group, IeType, MessageType, View, key};
 
 use crate::config;
-use crate::headers::{Outer, outer};
+use crate::headers::{self, Outer, outer};
 use crate::model::Key;
 use crate::ranges::{Pool, teid_bits};
 use crate::settings::Settings;
@@ -114,7 +114,14 @@ impl Shards {
                     _ => Some(0),
                 }
             }
-            Outer::Udp { dst, .. } | Outer::Ip { dst, .. } | Outer::Part { dst, .. } => {
+            Outer::Wrapped { dst, at, end, .. } if self.tunnel_ends.contains(&dst) => {
+                let inner = frame.get(at..end).and_then(headers::inner)?;
+                self.of_address(inner.dst)
+            }
+            Outer::Udp { dst, .. }
+            | Outer::Wrapped { dst, .. }
+            | Outer::Ip { dst, .. }
+            | Outer::Part { dst, .. } => {
                 let is_own = self.tunnel_ends.contains(&dst) || self.n4.contains(&dst);
                 if is_own {
                     Some(0)

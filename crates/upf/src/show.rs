@@ -144,6 +144,7 @@ impl Upf {
                 "interface": interfaces.get(usize::from(far.interface)).map(|one| &one.name),
                 "teid": far.is_tunnel().then_some(far.teid),
                 "port": far.is_udp().then_some(far.port),
+                "s_tag": far.tags()[0], "c_tag": far.tags()[1],
                 "peer_v4": far.v4, "peer_v6": far.v6,
                 "bar_id": far.bar_id.filter(|_| far.bar_at != NONE),
                 "copies": copies_of(session, far.id),

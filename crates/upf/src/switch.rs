@@ -124,6 +124,7 @@ impl Upf {
             is_opaque: false,
             is_frame: false,
             member,
+            removal: None,
         })
     }
 }

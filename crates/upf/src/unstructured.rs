@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use catena_wire::dissect::Dissected;
 use catena_wire::pfcp::value::FarId;
+use catena_wire::pfcp::value::forwarding::RemovedHeader;
 use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::{Cause, IeType};
 use catena_wire::udp;
@@ -22,7 +23,7 @@ use crate::group::Member;
 use crate::headers::{self, Outer};
 use crate::marking::UNMARKED;
 use crate::model::{Fault, Session};
-use crate::rules::{DELETES_CONTAINER, Far, Head};
+use crate::rules::{DELETES_CONTAINER, Far, Head, Pdr};
 use crate::sdf::Inner;
 use crate::upf::Upf;
 
@@ -90,6 +91,7 @@ impl Upf {
                     is_opaque: true,
                     is_frame: false,
                     member: Member::NONE,
+                    removal: None,
                 })
             }
             _ => Err(Decision::Drop(Why::NotForUs)),
@@ -104,17 +106,29 @@ impl Upf {
 pub fn check(session: &Session) -> Result<(), Fault> {
     let refused = |ie_type| Err(Cause::SERVICE_NOT_SUPPORTED.because_of(ie_type).into());
     let (pdrs, fars) = (&session.pdrs, &session.fars);
-    if !session.head.is_unstructured {
-        let is_udp = |removal: u8| matches!(removal & !DELETES_CONTAINER, 2 | 3);
-        if pdrs.iter().any(|one| is_udp(one.pdr.removal)) {
-            return refused(IeType::OUTER_HEADER_REMOVAL);
-        }
-        return match fars.iter().any(Far::is_udp) {
-            true => refused(IeType::OUTER_HEADER_CREATION),
-            false => Ok(()),
-        };
-    }
     if session.head.is_ethernet {
+        return Ok(());
+    }
+    let is_unstructured = session.head.is_unstructured;
+    // UDP is around packets of no known kind alone, and IP around those of IP, without a tunnel.
+    let can_remove = |pdr: &Pdr| match RemovedHeader(pdr.removal & !DELETES_CONTAINER) {
+        RemovedHeader::UDP_IPV4 | RemovedHeader::UDP_IPV6 => is_unstructured,
+        RemovedHeader::IPV4 | RemovedHeader::IPV6 => !is_unstructured && pdr.teid == 0,
+        RemovedHeader::VLAN_TAG_POP | RemovedHeader::VLAN_TAGS_POP_POP => false,
+        _ => true,
+    };
+    if !pdrs.iter().all(|one| can_remove(&one.pdr)) {
+        return refused(IeType::OUTER_HEADER_REMOVAL);
+    }
+    let can_create = |far: &Far| {
+        !far.is_tagging()
+            && (is_unstructured || !far.is_udp())
+            && (!far.is_ip() || !is_unstructured && far.destination != 0)
+    };
+    if !fars.iter().all(can_create) {
+        return refused(IeType::OUTER_HEADER_CREATION);
+    }
+    if !is_unstructured {
         return Ok(());
     }
     let has_routes = pdrs.iter().any(|one| !one.routes.is_empty())

@@ -22,7 +22,7 @@ pub mod source;
 mod statement;
 mod step;
 mod syntax;
-mod tables;
+pub(crate) mod tables;
 
 #[cfg(test)]
 pub(crate) mod tests;

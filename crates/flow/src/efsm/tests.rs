@@ -368,48 +368,6 @@ fn a_flow_whose_time_is_over_may_try_again_and_gives_up() {
     }
 }
 
-/// Who answers a packet that a program makes is to be known: of a flow without a place nothing is.
-#[test]
-fn a_flow_that_finds_no_place_has_nothing_made_for_it() {
-    let probe = packet(UDP, (7, 7), (8, 8), 0);
-    for (when_full, last) in [("drop", "!FlowFull"), ("evict oldest in asked", "!FlowFull")] {
-        let mut bench = Bench::new(&json!({
-            "outputs": ["out"],
-            "templates": {"probe": {"packet": to_hex(&probe), "fields": ["ipv4.dst"]}},
-            "elements": [{
-                "name": "e", "flows": 1, "key": ["ipv4.src"], "when_full": when_full,
-                "initial": "new",
-                "states": {"new": {}, "asked": {}, "known": {}},
-                "transitions": [
-                    {"from": "new", "if": "udp.dst_port == 9", "next": "known",
-                     "do": ["emit(probe, out, ipv4.src)", "output(out)"]},
-                    {"from": "new", "if": "udp.dst_port == 8", "next": "asked", "do": ["output(out)"]},
-                    {"from": "new", "do": ["emit(probe, out, ipv4.src)", "output(out)"]},
-                    {"do": ["output(out)"]},
-                ],
-            }],
-        }));
-        let from = |source, port| packet(UDP, (source, 1), (9, port), 0);
-        assert_eq!(bench.one(0, &from(1, 9)), "out");
-        assert_eq!(bench.running.emissions.made, 1);
-        let mut refused = 0;
-        for source in 2..200 {
-            let made = bench.running.emissions.made;
-            let decision = bench.one(0, &from(source, 9));
-            let is_refused = decision == last;
-            refused += u32::from(is_refused);
-            let more = u64::from(!is_refused);
-            assert_eq!(bench.running.emissions.made, made + more);
-            bench.running.emissions.pop();
-        }
-        assert!(refused > 100, "{refused}");
-        // What needs no place is sent on, with what is made for it.
-        let made = bench.running.emissions.made;
-        assert_eq!(bench.one(0, &from(250, 1)), "out");
-        assert_eq!(bench.running.emissions.made, made + 1);
-    }
-}
-
 #[test]
 fn packets_without_a_key_or_with_malformed_headers_have_their_own_way() {
     let mut bench = Bench::new(&program(json!({

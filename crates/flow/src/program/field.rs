@@ -216,7 +216,10 @@ pub fn write(frame: &mut [u8], headers: &Headers, field: Field, value: u128) {
     };
     let mut new = [0; TOUCHED_MAX];
     let is_whole = below == 0 && usize::from(field.width) == 8 * count;
-    match value.to_be_bytes().get(size_of::<u128>().wrapping_sub(count)..) {
+    match value
+        .to_be_bytes()
+        .get(size_of::<u128>().wrapping_sub(count)..)
+    {
         Some(whole) if is_whole => new[..count].copy_from_slice(whole),
         _ => {
             new[..count].copy_from_slice(old);

@@ -56,8 +56,7 @@ pub(super) fn speak(upf: &mut Upf, signals: &mut VecDeque<Signal>, out: &mut Emi
             },
             src,
             dst: message.to.address,
-            src_port: PORT,
-            dst_port: message.to.port,
+            ports: Some((PORT, message.to.port)),
             traffic_class: 0,
             ident: 0,
         };

@@ -376,11 +376,23 @@ impl Player {
                 Some(whole) => return self.take_frame(&wire::framed(&whole)),
                 None => Ok(()),
             },
+            Outer::Wrapped { dst, at, end, .. } => {
+                let around = Some(dst);
+                let way = Way {
+                    around,
+                    ..Way::default()
+                };
+                self.whole_packet(&frame[at..end], 0, way)
+            }
             Outer::Udp { l3, .. } | Outer::Ip { l3, .. } => {
                 self.user_packet(&frame[l3..], Way::default())
             }
             Outer::Other if wire::frame_number(frame).is_some() => {
-                self.user_packet(frame, Way::default())
+                let way = Way {
+                    tags: wire::tags(frame),
+                    ..Way::default()
+                };
+                self.user_packet(frame, way)
             }
             other => Err(format!("a frame that is none: {other:?}")),
         };
@@ -396,6 +408,17 @@ impl Player {
         expected.ok_or_else(|| format!("nobody expected {what}"))
     }
 
+    /// Takes a packet out of another one once it is whole.
+    fn whole_packet(&mut self, packet: &[u8], teid: u32, way: Way) -> Result<(), String> {
+        if Part::of(packet, 0, teid).is_none() {
+            return self.user_packet(packet, way);
+        }
+        match self.join(packet, 0, teid) {
+            Some(whole) => self.user_packet(&whole, way),
+            None => Ok(()),
+        }
+    }
+
     fn tunnelled(&mut self, bytes: &[u8], way: Way) -> Result<(), String> {
         let view = gtpu::View::parse(bytes).map_err(|error| error.to_string())?;
         let message = view.message_type();
@@ -406,15 +429,10 @@ impl Player {
             let way = Way {
                 teid: Some(view.teid()),
                 container,
+                tags: wire::tags(view.payload()),
                 ..way
             };
-            if Part::of(view.payload(), 0, view.teid()).is_none() {
-                return self.user_packet(view.payload(), way);
-            }
-            return match self.join(view.payload(), 0, view.teid()) {
-                Some(whole) => self.user_packet(&whole, way),
-                None => Ok(()),
-            };
+            return self.whole_packet(view.payload(), view.teid(), way);
         }
         let answers = |one: &Expect| matches!(one, Expect::Echo {});
         if message == gtpu::MessageType::ECHO_REQUEST && self.expected.iter().any(answers) {

@@ -335,7 +335,10 @@ fn far(
     });
     let destination = rule.destination.map(DestinationInterface).or(side);
     copies(writer, scenario, rule, parameters)?;
-    let has_more = rule.end_marker || rule.redirect.is_some() || rule.marking.is_some();
+    let has_tags = rule.s_tag.is_some() || rule.c_tag.is_some();
+    let has_header = rule.ip.is_some() || has_tags;
+    let has_more =
+        rule.end_marker || rule.redirect.is_some() || rule.marking.is_some() || has_header;
     if destination.is_none() && rule.teid.is_none() && rule.udp.is_none() && !has_more {
         return Ok(());
     }
@@ -363,6 +366,7 @@ fn far(
         let end = rule.upf.unwrap_or(scenario.ran);
         let header = rule.teid.map(|teid| tunnel(end, teid));
         let header = header.or(rule.udp.map(|port| to_host(scenario, rule.host, port)));
+        let header = header.or(has_header.then(|| around(rule)));
         writer.put_some(key::OUTER_HEADER_CREATION, header.as_ref())?;
         let marking = rule
             .marking
@@ -389,6 +393,32 @@ fn tunnel(end: IpAddr, teid: u32) -> OuterHeaderCreation {
         teid: Some(teid),
         v4,
         v6,
+        ..OuterHeaderCreation::default()
+    }
+}
+
+/// Outer Header Creation of IP, or of tags; of all that is said.
+fn around(rule: &FarRule) -> OuterHeaderCreation {
+    let (v4, v6) = rule.ip.map_or((None, None), versions);
+    let tag = |[vid, pcp]: [u16; 2]| VlanTag {
+        vid: Some(vid),
+        pcp: Some(pcp as u8),
+        dei: None,
+    };
+    let (s_tag, c_tag) = (rule.s_tag.map(tag), rule.c_tag.map(tag));
+    let headers = [
+        (v4.is_some(), OuterHeaders::IPV4),
+        (v6.is_some(), OuterHeaders::IPV6),
+        (s_tag.is_some(), OuterHeaders::S_TAG),
+        (c_tag.is_some(), OuterHeaders::C_TAG),
+    ];
+    let there = headers.into_iter().filter(|(is_there, _)| *is_there);
+    OuterHeaderCreation {
+        headers: there.fold(OuterHeaders::NONE, |all, (_, one)| all | one),
+        v4,
+        v6,
+        s_tag,
+        c_tag,
         ..OuterHeaderCreation::default()
     }
 }

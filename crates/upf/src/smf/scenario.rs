@@ -177,6 +177,10 @@ pub struct Packets {
     pub frame: Option<[String; 2]>,
     /// Their VLAN.
     pub vlan: Option<u16>,
+    /// Their service's VLAN, around that.
+    pub s_vlan: Option<u16>,
+    /// They come in an IP packet to this address, downlink.
+    pub around: Option<IpAddr>,
     /// Flow label of IPv6.
     #[serde(default)]
     pub flow_label: u32,
@@ -418,6 +422,10 @@ pub struct Leaving {
     pub ppi: Option<u8>,
     /// DSCP of the tunnel's packet.
     pub dscp: Option<u8>,
+    /// Destination of the IP packet around them, if they leave in one.
+    pub around: Option<IpAddr>,
+    /// Tags of a frame, from outside, as they are written; not looked at if left out.
+    pub tags: Option<Vec<u16>>,
     /// Numbers that the sender gave them, the first one; they count on from it.
     pub first: Option<u32>,
     /// How many of them are marked with the time at which they left.

@@ -121,13 +121,21 @@ impl Player {
             }
         };
         let (ue, host) = self.ends(packets, known.ok())?;
+        // Who wraps packets is of the version of the address to which it sends them.
+        let router = match packets.around {
+            Some(IpAddr::V6(_)) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            _ => IpAddr::V4(self.scenario.host),
+        };
         let frames = (0..packets.count).map(|_| {
             self.number += 1;
             let users = self.users((host, packets.port), (ue, wire::UE_PORT), packets);
             let send = |user: Vec<u8>| match &tunnel {
                 Some(tunnel) => wire::in_tunnel(&self.scenario, packets.upf, tunnel, &user),
                 None if packets.frame.is_some() => user,
-                None => wire::framed(&user),
+                None => match packets.around {
+                    Some(dst) => wire::wrapped(router, dst, &user),
+                    None => wire::framed(&user),
+                },
             };
             users.into_iter().map(send).collect::<Vec<_>>()
         });

@@ -19,6 +19,10 @@ pub(super) struct Way {
     pub(super) container: Option<PduSession>,
     /// DSCP of the tunnel's packet.
     pub(super) dscp: u8,
+    /// Destination of the IP packet around it.
+    pub(super) around: Option<IpAddr>,
+    /// Tags of its frame, from outside.
+    pub(super) tags: [Option<u16>; 2],
 }
 
 impl Way {
@@ -37,5 +41,10 @@ impl Way {
             && (leaving.ppi.is_none() || leaving.ppi == ppi)
             && leaving.container.is_none_or(|has| has == has_container)
             && leaving.dscp.is_none_or(|dscp| dscp == self.dscp)
+            && leaving.around == self.around
+            && leaving
+                .tags
+                .as_ref()
+                .is_none_or(|tags| tags.iter().copied().eq(self.tags.into_iter().flatten()))
     }
 }

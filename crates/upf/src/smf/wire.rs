@@ -30,8 +30,7 @@ fn headers(from: (IpAddr, u16), to: (IpAddr, u16)) -> Datagram {
         frame: FRAME,
         src: from.0,
         dst: to.0,
-        src_port: from.1,
-        dst_port: to.1,
+        ports: Some((from.1, to.1)),
         traffic_class: 0,
         ident: 0,
     }
@@ -210,14 +209,31 @@ pub(super) fn frame(packets: &Packets, number: u32) -> Option<Vec<u8>> {
     let [src, dst] = packets.frame.as_ref()?;
     let address = |text: &str| text.parse::<MacAddr>().ok();
     let mut bytes = [address(dst)?.0, address(src)?.0].concat();
-    if let Some(vlan) = packets.vlan {
-        bytes.extend_from_slice(&[0x81, 0]);
-        bytes.extend_from_slice(&vlan.to_be_bytes());
+    for (ether_type, vlan) in [(0x88a8_u16, packets.s_vlan), (0x8100, packets.vlan)] {
+        if let Some(vlan) = vlan {
+            bytes.extend_from_slice(&ether_type.to_be_bytes());
+            bytes.extend_from_slice(&vlan.to_be_bytes());
+        }
     }
     bytes.extend_from_slice(&NUMBERED.to_be_bytes());
     bytes.extend_from_slice(&number.to_be_bytes());
     bytes.resize(packets.bytes.max(bytes.len()), 0);
     Some(bytes)
+}
+
+/// Tags of a frame, from outside.
+pub(super) fn tags(frame: &[u8]) -> [Option<u16>; 2] {
+    let header = crate::frame::Header::parse(frame);
+    header.map_or([None; 2], |one| [one.s_tag, one.c_tag])
+}
+
+/// A user's packet in an IP packet from `src` to `dst`, in a frame.
+pub(super) fn wrapped(src: IpAddr, dst: IpAddr, packet: &[u8]) -> Vec<u8> {
+    let around = Datagram {
+        ports: None,
+        ..headers((src, 0), (dst, 0))
+    };
+    around.frame(packet)
 }
 
 /// The number of a user's frame, if it is one.

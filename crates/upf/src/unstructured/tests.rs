@@ -66,8 +66,7 @@ fn a_datagram_ends_where_it_says() {
         },
         src: "192.0.2.9".parse().unwrap(),
         dst: "192.0.2.1".parse().unwrap(),
-        src_port: 7,
-        dst_port: 7,
+        ports: Some((7, 7)),
         traffic_class: 0,
         ident: 1,
     }

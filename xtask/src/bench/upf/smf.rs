@@ -131,8 +131,7 @@ pub(super) fn datagram(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), payload: &[u8
         frame: FRAME,
         src: IpAddr::V4(from.0),
         dst: IpAddr::V4(to.0),
-        src_port: from.1,
-        dst_port: to.1,
+        ports: Some((from.1, to.1)),
         traffic_class: 0,
         ident: 0,
     };

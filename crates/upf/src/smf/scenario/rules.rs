@@ -247,6 +247,12 @@ pub struct FarRule {
     pub marking: Option<[u8; 2]>,
     /// Outer Header Creation: UDP/IP to this port of the host.
     pub udp: Option<u16>,
+    /// Outer Header Creation: IP to this address.
+    pub ip: Option<IpAddr>,
+    /// Outer Header Creation: a tag of the service with this VLAN identifier and priority.
+    pub s_tag: Option<[u16; 2]>,
+    /// Outer Header Creation: a tag of the customer with them.
+    pub c_tag: Option<[u16; 2]>,
     /// Outer Header Creation: that of this address, not of the host's.
     pub host: Option<Ipv6Addr>,
     /// Linked Traffic Endpoint ID.
