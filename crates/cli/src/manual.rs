@@ -19,10 +19,7 @@ const EXAMPLES: &[Examples] = &[
     of(
         "",
         &[
-            (
-                "catena run chains/hello.yaml",
-                "Run a chain that is there to be tried",
-            ),
+            ("catena run chains/hello.yaml", "A first chain"),
             ("catena nf list", "What chains can be made of"),
         ],
     ),
@@ -30,10 +27,7 @@ const EXAMPLES: &[Examples] = &[
         "check",
         &[
             ("catena check chains/*.yaml", "Every error of many files"),
-            (
-                "envsubst < web.yaml | catena check -",
-                "A file with variables, filled in",
-            ),
+            ("envsubst < web.yaml | catena check -", "Filled in"),
         ],
     ),
     of(
@@ -317,6 +311,13 @@ const EXAMPLES: &[Examples] = &[
         &[(
             "catena measure latency profile.yaml --chain web.yaml --rate 1Mpps --out late",
             "Latency at a load",
+        )],
+    ),
+    of(
+        "measure cost",
+        &[(
+            "catena measure cost profile.yaml --chain web.yaml --rate 1Mpps --out cost",
+            "What a packet costs at 10, 30 and 100 % of a load",
         )],
     ),
     of(

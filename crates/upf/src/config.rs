@@ -451,7 +451,7 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
 }
 
 /// Between UEs of a group nothing limits the length of packets.
-fn switch() -> Interface {
+pub(crate) fn switch() -> Interface {
     Interface {
         name: String::new(),
         side: NONE,

@@ -129,10 +129,7 @@ pub(crate) fn ruled(
     let (pdr_id, far_at) = (P::id().get(record), P::far_at().get(record));
     let source = (P::source_interface().get(record), P::instance().get(record));
     let (qers, urrs) = (P::qers_at().get(record), P::urrs_at().get(record));
-    let removal = P::removal().get(record);
-    if found.removal.is_some_and(|needed| needed.0 != removal) {
-        return Err(Decision::Drop(Why::NoPdr));
-    }
+    let removal = removal_of(record);
     let is_event = look.names(P::application().get(record));
     triggers.fits = Some((pdr_id, source));
     let is_uplink = source.0 == 0;
@@ -371,9 +368,21 @@ fn first_fit(image: &Image<'_>, found: &Found, look: &Look<'_>) -> Option<u8> {
     })
 }
 
+/// Outer Header Removal of a PDR, without what becomes of extension headers.
+#[inline]
+fn removal_of(record: &[u8]) -> u8 {
+    P::removal().get(record) & !DELETES_CONTAINER
+}
+
 #[inline]
 fn fits(image: &Image<'_>, record: &[u8], found: &Found, look: &Look<'_>) -> bool {
     if P::teid().get(record) != found.teid {
+        return false;
+    }
+    // Whose header nobody removes is no packet of the session.
+    if let Some(removal) = found.removal
+        && removal_of(record) != removal.0
+    {
         return false;
     }
     let (source, instance) = (P::source_interface().get(record), P::instance());

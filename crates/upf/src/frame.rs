@@ -84,9 +84,14 @@ pub(crate) fn removed_len(frame: &[u8], removal: u8) -> usize {
         RemovedHeader::VLAN_TAGS_POP_POP => 2,
         _ => return 0,
     };
-    let header = Header::parse(frame);
-    let has = header.map_or(0, |one| tags_len([one.s_tag, one.c_tag]));
-    has.min(wanted * TAG_LEN)
+    // More of a frame than the addresses and its type must be left.
+    let tag = |at: usize| {
+        let ether_type = u16::from_be_bytes(*frame.get(at..)?.first_chunk()?);
+        let is_tag = matches!(ether_type, Header::S_TAG | Header::C_TAG);
+        (is_tag && frame.len() >= at + TAG_LEN + 2).then_some(())
+    };
+    let tags = (0..wanted).map_while(|number| tag(ADDRESSES_LEN + number * TAG_LEN));
+    tags.count() * TAG_LEN
 }
 
 /// Takes so many bytes of tags from a frame: the first ones are no longer the frame's.
@@ -270,7 +275,21 @@ mod tests {
             [0, 4, 6, 9, NONE].map(|one| removed_len(&tagged, one)),
             [0; 5]
         );
-        assert_eq!(removed_len(&tagged[..20], 8), 0);
+        for (tags, most) in [
+            (&[(0x8100, 1), (0x8100, 2)], 8),
+            (&[(0x8100, 1), (0x88a8, 2)], 8),
+        ] {
+            assert_eq!(
+                removed_len(&frame(tags, 0x0800), 8),
+                most,
+                "whatever they are"
+            );
+        }
+        for len in 0..tagged.len() {
+            let whole = [22, 18].into_iter().position(|least| len >= least);
+            let wanted = whole.map_or(0, |at| [8, 4][at]);
+            assert_eq!(removed_len(&tagged[..len], 8), wanted, "{len}");
+        }
         assert_eq!(tag_control(None), 0);
     }
 

@@ -68,7 +68,8 @@ impl Upf {
         if teid == 0 {
             return match self.find(packet.bytes(), signals, now_ns) {
                 Ok(mut found) => {
-                    found.is_joined = found.teid == 0;
+                    // Of one in another one, the outer one came in parts.
+                    found.is_joined = found.teid == 0 && found.removal.is_none();
                     self.found(packet, &found, signals, now_ns)
                 }
                 Err(decision) => decision,
@@ -213,7 +214,11 @@ impl Upf {
         };
         // Filters want to see ports, which only a whole packet has.
         if found.inner.is_part && (image.has_filters() || image.looks_inside()) {
-            return (join(found.at, found.teid, found.came), None);
+            // Put together, it would no longer be known by what it came.
+            return match found.removal {
+                None => (join(found.at, found.teid, found.came), None),
+                Some(_) => (Decision::Drop(Why::Fragment), None),
+            };
         }
         let mut triggers = Triggers::default();
         let mut look = Look {

@@ -24,6 +24,7 @@ use crate::rates;
 use crate::rules::{
     Bar, DELETES_CONTAINER, EVENTS_MAX, Far, Head, NONE, Qer, Urr, UrrTerms, Volumes,
 };
+use crate::settings::Interface;
 use crate::stored::List;
 use crate::switch;
 use crate::usage::known_triggers;
@@ -203,6 +204,7 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
             let known = [
                 OuterHeaders::GTP_U_UDP_IPV4,
                 OuterHeaders::GTP_U_UDP_IPV6,
+                OuterHeaders::GTP_U_UDP_IPV4 | OuterHeaders::GTP_U_UDP_IPV6,
                 OuterHeaders::UDP_IPV4,
                 OuterHeaders::UDP_IPV6,
                 OuterHeaders::IPV4,
@@ -235,6 +237,7 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
     let interface = draft.settings.interface_to(rule.destination, rule.instance);
     rule.interface = interface.ok_or(Fault::of_rule(failed, IeType::DESTINATION_INTERFACE))?;
     let out = draft.settings.interfaces.get(usize::from(rule.interface));
+    choose_version(rule, out);
     // A datagram of an unstructured session has its UE's address.
     let can = rule.is_udp()
         || out.is_some_and(|out| {
@@ -244,6 +247,24 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
         return Err(Fault::of_rule(failed, IeType::OUTER_HEADER_CREATION));
     }
     Ok(())
+}
+
+/// Of a tunnel over both versions (8.2.56), one is taken: IPv4 where the interface has it.
+fn choose_version(rule: &mut Far, out: Option<&Interface>) {
+    if rule.v4.is_none() || rule.v6.is_none() {
+        return;
+    }
+    let headers = match out.is_some_and(|out| out.v4.is_some()) {
+        true => {
+            rule.v6 = None;
+            OuterHeaders::GTP_U_UDP_IPV4
+        }
+        false => {
+            rule.v4 = None;
+            OuterHeaders::GTP_U_UDP_IPV6
+        }
+    };
+    rule.headers = headers.bits();
 }
 
 /// Reads Create QER or Update QER.
@@ -505,4 +526,41 @@ pub fn bar(group: &Group<'_>, rule: &mut Bar) -> Result<(), Fault> {
         group.change(key::SUGGESTED_BUFFERING_PACKETS_COUNT)?,
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+    use crate::config::switch;
+
+    #[test]
+    fn of_a_tunnel_over_both_versions_the_interfaces_own_is_taken() {
+        let both = Far {
+            headers: (OuterHeaders::GTP_U_UDP_IPV4 | OuterHeaders::GTP_U_UDP_IPV6).bits(),
+            v4: Some(Ipv4Addr::new(10, 3, 0, 9)),
+            v6: Some(Ipv6Addr::LOCALHOST),
+            ..Far::empty(1)
+        };
+        for (v4, headers) in [
+            (
+                Some(Ipv4Addr::new(10, 3, 0, 1)),
+                OuterHeaders::GTP_U_UDP_IPV4,
+            ),
+            (None, OuterHeaders::GTP_U_UDP_IPV6),
+        ] {
+            let out = Interface { v4, ..switch() };
+            let mut far = both;
+            choose_version(&mut far, Some(&out));
+            assert_eq!(far.headers, headers.bits());
+            assert_eq!(
+                (far.v4.is_some(), far.v6.is_some()),
+                (v4.is_some(), v4.is_none())
+            );
+            let once = far;
+            choose_version(&mut far, Some(&out));
+            assert_eq!(far, once, "one of one version stays");
+        }
+    }
 }

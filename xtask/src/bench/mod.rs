@@ -224,7 +224,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                     Some(binary) => own::Own::given(binary, Rc::clone(&work_dir)),
                     None => own::Own::build(root, Rc::clone(&work_dir)),
                 };
-                ("upf", upf::run(rounds, extent, &own))
+                let mut testpmd = testpmd::Testpmd::new(Rc::clone(&work_dir));
+                let core = cacheline::first_two_cores()?[0];
+                let peer = |seconds| testpmd.null_forwarding(upf::PEER_FRAME_LEN, seconds, core);
+                ("upf", upf::run(rounds, extent, &own, peer))
             }
             Name::WakeUp => ("wake-up", wake_up::run(rounds, extent)),
             _ => ("pcs", pcs::run(rounds, extent, work_dir.path())),

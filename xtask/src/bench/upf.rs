@@ -7,6 +7,7 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
+mod flood;
 mod floor;
 mod hop;
 mod operations;
@@ -23,7 +24,9 @@ use super::extent::Extent;
 use super::own::Own;
 use super::report::{Row, Target};
 use super::series::Series;
+use super::testpmd::{PeerMissing, PeerRate};
 use super::truth::binary::Binary;
+use flood::Flood;
 use floor::Floor;
 use operations::Operation;
 use smf::{Request, Rules, Smf};
@@ -47,6 +50,10 @@ const SESSIONS: u32 = 100_000;
 const SESSION_BYTES_MAX: f64 = 1_549.0;
 /// Most of the tail of a hop at half load, in us.
 const HOP_US_MAX: f64 = 50.0;
+/// Most of the tail beside a flood, over that without one.
+const FLOODED_RATIO_MAX: f64 = 2.0;
+/// Bytes of testpmd's frames.
+pub(super) const PEER_FRAME_LEN: usize = 64;
 const CALIBRATION: Duration = Duration::from_millis(50);
 
 /// One kind of packets through one UPF.
@@ -117,9 +124,12 @@ struct Beside {
     unflushed: Series,
 }
 
-/// What is measured of hops through a chain, by pattern.
+/// What is measured of hops through a chain, by pattern; and of tails beside floods.
 #[derive(Default)]
 struct Hops {
+    calm: [Series; Flood::ALL.len()],
+    flooded: [Series; Flood::ALL.len()],
+    flood_lost: [Series; Flood::ALL.len()],
     rates: [Series; Pattern::BOTH.len()],
     medians: [Series; Pattern::BOTH.len()],
     tails: [Series; Pattern::BOTH.len()],
@@ -135,9 +145,45 @@ fn measure_hops(into: &mut Hops, own: &Own, extent: Extent) {
         let of = |value: fn(&hop::Hop) -> f64| found.as_ref().map(value);
         into.rates[at].push(of(|hop| hop.rate));
         into.medians[at].push(of(|hop| hop.latency_us[0]));
-        into.tails[at].push(of(|hop| hop.latency_us[1]));
+        into.tails[at].push(of(|hop| hop.latency_us[2]));
         into.lost[at].push(of(|hop| hop.lost));
     }
+    // Half of what the chain took just now.
+    let rates = &into.rates[0];
+    let rate = rates.of_round(rates.rounds() - 1).map(|rate| rate / 2.0);
+    for (at, flood) in Flood::ALL.into_iter().enumerate() {
+        let measured = |is_calm| {
+            let binary = binary.as_ref().map_err(Clone::clone)?;
+            let rate = rate.ok_or("the chain's rate is not known")?;
+            flood::measure(binary, (flood, is_calm), rate, extent)
+        };
+        let [calm, flooded] = [true, false].map(measured);
+        let tail = |hop: &hop::Hop| hop.latency_us[1];
+        into.calm[at].push(calm.as_ref().map(tail));
+        into.flooded[at].push(flooded.as_ref().map(tail));
+        into.flood_lost[at].push(flooded.as_ref().map(|hop| hop.lost));
+    }
+}
+
+fn flood_rows(hops: &Hops) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (at, flood) in Flood::ALL.into_iter().enumerate() {
+        let of = format!("hop beside {} k/s {}", flood::RATE_KPPS, flood.name());
+        let peer = Some(("one a second", &hops.calm[at]));
+        let target = Some(Target::RatioAtMost(FLOODED_RATIO_MAX));
+        let metric = format!("{of}: latency at half load, p99");
+        rows.push(Row::new(metric, "us", &hops.flooded[at], peer, target));
+        let none = Some(Target::AtMost(0.0));
+        let metric = format!("{of}: packets lost");
+        rows.push(Row::new(
+            metric,
+            "packets",
+            &hops.flood_lost[at],
+            None,
+            none,
+        ));
+    }
+    rows
 }
 
 fn hop_rows(hops: &Hops, extent: Extent) -> Vec<Row> {
@@ -310,6 +356,18 @@ fn packet_rows(packets: &Packets, ns_per_tick: f64) -> Vec<Row> {
     rows
 }
 
+/// Beside a core that only passes packets on.
+fn peer_rows(packets: &Packets, peer: &Series) -> Vec<Row> {
+    let metered = |case: &Case| case.is_largest() && case.rules == Rules::Metered;
+    let cases = packets.iter().filter(|(case, _)| metered(case));
+    let row = |(case, [own, ..]): &(Case, [Series; 3])| {
+        let metric = format!("{}: beside no rules", case.name());
+        let peer = Some(("testpmd, null ports", peer));
+        Row::new(metric, "M/s", own, peer, None)
+    };
+    cases.map(row).collect()
+}
+
 fn other_rows(beside: &Beside) -> Vec<Row> {
     let mut rows = Vec::new();
     for (at, operation) in OPERATIONS.iter().enumerate() {
@@ -399,16 +457,26 @@ fn other_rows(beside: &Beside) -> Vec<Row> {
     rows
 }
 
-/// Measures; gives rows and notes.
-pub(super) fn run(rounds: u32, extent: Extent, own: &Own) -> (Vec<Row>, Vec<String>) {
+/// Measures; gives rows and notes. `testpmd` forwards for so many seconds between ports that are
+/// none, on one core: what DPDK gives before there is any rule.
+pub(super) fn run(
+    rounds: u32,
+    extent: Extent,
+    own: &Own,
+    mut testpmd: impl FnMut(u32) -> Result<PeerRate, PeerMissing>,
+) -> (Vec<Row>, Vec<String>) {
     let time = extent.slice(80, 200);
     let ns_per_tick = tsc::ns_per_tick(CALIBRATION);
     let (mut packets, mut beside) = (Packets::new(), Beside::default());
-    let mut hops = Hops::default();
+    let (mut hops, mut peer) = (Hops::default(), Series::default());
     for round in 0..rounds {
         let progress = |what| eprintln!("round {}/{rounds}: {what}", round + 1);
         progress("packets");
         measure_packets(&mut packets, extent, time);
+        if extent != Extent::Brief {
+            progress("testpmd");
+            peer.push(testpmd(extent.seconds()).map(|rate| rate.mpps));
+        }
         progress("operations");
         measure_operations(&mut beside, 4 * time);
         progress("hops");
@@ -434,6 +502,12 @@ pub(super) fn run(rounds: u32, extent: Extent, own: &Own) -> (Vec<Row>, Vec<Stri
          from when a packet was due, the tester's lateness in it"
             .to_owned(),
         "cycles are of the time stamp counter".to_owned(),
+        "testpmd forwards frames of 64 B between two null ports on one core (mac): no rules, and \
+         no copy of a packet"
+            .to_owned(),
+        "floods: packets of strangers, no two of 4,096 alike, into the same link as all others; \
+         none of them but one a second for the other side of the comparison"
+            .to_owned(),
         "eUPF's XDP program is not measured beside: it is built by the toolchain of another \
          project"
             .to_owned(),
@@ -444,7 +518,9 @@ pub(super) fn run(rounds: u32, extent: Extent, own: &Own) -> (Vec<Row>, Vec<Stri
         notes.extend(own.note(&case.name(), "M/s"));
     }
     let mut rows = packet_rows(&packets, ns_per_tick);
+    rows.extend(peer_rows(&packets, &peer));
     rows.extend(other_rows(&beside));
     rows.extend(hop_rows(&hops, extent));
+    rows.extend(flood_rows(&hops));
     (rows, notes)
 }

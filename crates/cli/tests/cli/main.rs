@@ -4,6 +4,7 @@ mod aggregation;
 mod book;
 mod buffers;
 mod comparing;
+mod cost;
 mod dashboard;
 mod descriptors;
 mod documents;

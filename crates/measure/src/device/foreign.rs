@@ -34,6 +34,17 @@ struct Process {
     threads: BTreeMap<u32, u64>,
 }
 
+/// Nanoseconds that a process ran: of its threads that live, or in ticks where the kernel does not
+/// say that of threads.
+pub(super) fn ran_ns(tree: &Tree, pid: u32) -> Option<u64> {
+    let name = pid.to_string();
+    let process = Process::read(tree, &name)?.with_threads(tree, &name);
+    Some(match process.threads.is_empty() {
+        true => process.ticks * TICK_NS,
+        false => process.threads.values().sum(),
+    })
+}
+
 impl Process {
     fn read(tree: &Tree, pid: &str) -> Option<Self> {
         let text = tree.read(&format!("/proc/{pid}/stat"))?;

@@ -14,6 +14,7 @@ use crate::traffic::send_record::Shortfall;
 use crate::traffic::stall_recorder::StallInterval;
 
 use super::offer::Offer;
+use super::spent::Spent;
 use crate::doctor::energy::Energy;
 
 /// Numbers of the flow in [`Sample::sequence`] begin at this bit, so that packets of two flows are
@@ -79,6 +80,8 @@ pub struct Outcome {
     pub tester_lost: u64,
     /// Energy that the machine's meters counted meanwhile, if it has any.
     pub energy: Option<Energy>,
+    /// What the device's workers spent meanwhile, if they are processes of their own.
+    pub spent: Option<Spent>,
     rate: TickRate,
     is_over_ports: bool,
 }
@@ -94,6 +97,7 @@ impl Outcome {
             is_over_ports: false,
             tester_lost: 0,
             energy: None,
+            spent: None,
             rate: TickRate::from_ns_per_tick(sent.ns_per_tick),
             offer,
             sent,

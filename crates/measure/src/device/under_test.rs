@@ -24,6 +24,7 @@ use super::offer::Offer;
 use super::outcome::Outcome;
 use super::probes::Probes;
 use super::profile::TrialProfile;
+use super::spent::{Books, Spent};
 use super::watch::Watch;
 
 /// What the processes of a chain are started with.
@@ -111,6 +112,7 @@ struct Passed {
     disturbances: Vec<Disturbance>,
     tester_lost: u64,
     energy: Option<Energy>,
+    spent: Option<Spent>,
 }
 
 /// The processes of a chain's workers, if all of them run.
@@ -270,6 +272,7 @@ impl Device {
         let received: ReceiveResults = self.read(&files[1])?;
         let mut outcome = Outcome::new(*offer, sent, received, passed.disturbances);
         outcome.energy = passed.energy;
+        outcome.spent = passed.spent;
         Ok(if self.tester.is_empty() {
             outcome
         } else {
@@ -315,7 +318,9 @@ impl Device {
         let mut watch = Watch::begin(Tree::new("/"), &pids, self.setting.rivals_max);
         let (before, began) = (self.read_meter(), Instant::now());
         self.probes.begin(&mut supervisor);
-        let ended = self.serve(&mut supervisor, offer, &mut watch);
+        let ports = [self.traffic, self.receiver].map(|port| self.chain.nodes[port].name.clone());
+        let mut books = Books::of(ports.into_iter().chain(self.tester.iter().cloned()));
+        let ended = self.serve(&mut supervisor, offer, (&mut watch, &mut books));
         self.probes.end(&supervisor);
         let after = self.read_meter();
         let seconds = began.elapsed().as_secs_f64();
@@ -341,6 +346,7 @@ impl Device {
                     joules: meter.joules(&before, &after),
                     seconds,
                 }),
+                spent: books.spent(),
             })
         } else {
             Err(self.failed(errors.join("; ")))
@@ -384,7 +390,7 @@ impl Device {
         &mut self,
         supervisor: &mut Supervisor,
         offer: &Offer,
-        watch: &mut Watch,
+        (watch, books): (&mut Watch, &mut Books),
     ) -> Result<(), DeviceError> {
         let warm = Instant::now() + offer.warmup();
         let delay = self.delay();
@@ -405,6 +411,10 @@ impl Device {
                 watch.again(&pids);
                 runs_since = Some(Instant::now());
             }
+            if let Some(since) = runs_since {
+                let counts = since + delay + offer.warmup();
+                books.look(supervisor, counts..counts + offer.duration);
+            }
             let whole = delay + offer.warmup() + offer.duration + SETTLE;
             if is_endless && runs_since.is_some_and(|since| since.elapsed() > whole) {
                 break;
@@ -416,6 +426,7 @@ impl Device {
                 return Err(self.failed("its sources did not end in time"));
             }
         }
+        books.close(supervisor);
         supervisor.drain();
         let deadline = Instant::now() + DRAIN;
         while !supervisor.is_empty() && Instant::now() < deadline {

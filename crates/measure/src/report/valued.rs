@@ -14,6 +14,8 @@ pub enum Unit {
     PacketsPerSecond,
     /// A share of packets, 0 to 1.
     Share,
+    /// Nanoseconds of core time for a packet.
+    CoreNsPerPacket,
 }
 
 /// A value, and its interval where it is of several.
@@ -34,6 +36,7 @@ fn drawing(unit: Unit, values: &[Valued]) -> Option<Drawing> {
     of_unit().next()?;
     let (title, axis) = match unit {
         Unit::PacketsPerSecond => ("Rate", Axis::new("rate (packets/s)").si()),
+        Unit::CoreNsPerPacket => ("Core time", Axis::new("core time per packet").nanos()),
         Unit::Share => ("Share", Axis::new("share of packets").percent()),
     };
     let bars = of_unit().map(|one| {
@@ -49,7 +52,7 @@ fn drawing(unit: Unit, values: &[Valued]) -> Option<Drawing> {
 
 /// Adds a figure for each unit.
 pub(super) fn write(page: &mut Page, values: &[Valued]) {
-    for unit in [Unit::PacketsPerSecond, Unit::Share] {
+    for unit in [Unit::PacketsPerSecond, Unit::Share, Unit::CoreNsPerPacket] {
         figure(page, drawing(unit, values));
     }
 }

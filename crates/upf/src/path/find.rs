@@ -85,7 +85,7 @@ impl Upf {
             Outer::Part { dst, l3 } if self.tunnel_end(dst).is_some() || self.is_n4(dst) => {
                 Err(join(l3, 0, UNMARKED))
             }
-            Outer::Wrapped { dst, at, end, .. } if self.tunnel_end(dst).is_some() => {
+            Outer::Wrapped { dst, at, end, .. } if self.is_of_network(dst) => {
                 self.find_wrapped(&bytes[..end], at, dst)
             }
             Outer::Udp { dst, l3, .. }
@@ -167,6 +167,13 @@ impl Upf {
             IpAddr::V4(address) => self.settings.n4_v4 == Some(address),
             IpAddr::V6(address) => self.settings.n4_v6 == Some(address),
         }
+    }
+
+    /// Whether an address is that of an interface to data networks.
+    fn is_of_network(&self, address: IpAddr) -> bool {
+        let place = self.tunnel_end(address).map(usize::from);
+        let interface = place.and_then(|place| self.settings.interfaces.get(place));
+        interface.is_some_and(|interface| interface.side != 0)
     }
 
     /// The interface whose tunnels end at an address.

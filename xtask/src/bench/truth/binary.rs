@@ -44,9 +44,13 @@ impl Binary {
         }
     }
 
-    pub(in super::super) fn write(&self, name: &str, text: &str) -> Result<String, String> {
+    pub(in super::super) fn write(
+        &self,
+        name: &str,
+        content: impl AsRef<[u8]>,
+    ) -> Result<String, String> {
         let path = self.dir.join(name);
-        std::fs::write(&path, text).map_err(|error| error.to_string())?;
+        std::fs::write(&path, content).map_err(|error| error.to_string())?;
         Ok(path.display().to_string())
     }
 

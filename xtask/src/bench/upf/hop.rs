@@ -52,6 +52,27 @@ steps:
   - { do: associate, expect: [ answer: {} ] }
 ";
 
+/// What a flood adds: its port, and ends for what strangers are answered.
+const FLOOD_PORTS: &str = "  flood: { pcap: { read: flood.pcap, loop: forever, pace: PACE } }
+  void: { sink: {} }
+nfs:
+  answers: { type: acl, default: deny, rules: [ { action: permit, dst: 10.4.0.2 } ] }
+";
+const FLOOD_LINKS: &str = "links: [ smf -> upf, in -> upf, flood -> upf, upf.n3 -> void, \
+                           upf.n4 -> answers -> smf, upf.n6 -> out ]\n";
+
+/// The chain beside a flood of this pace.
+fn flooded_chain(delay: &str, pace: &str) -> String {
+    let mut text = CHAIN.replace("DELAY", delay);
+    text = text.replace("nfs:\n", &FLOOD_PORTS.replace("PACE", pace));
+    text = text.replace("heartbeat: 0s }", "heartbeat: 0s, peers: [10.4.0.0/16] }");
+    let lines = text.lines().map(|line| match line.starts_with("links:") {
+        true => FLOOD_LINKS.to_owned(),
+        false => format!("{line}\n"),
+    });
+    lines.collect()
+}
+
 /// The sessions of the profile's flows: flow `f` has TEID 1 + `f` and UE address 10.45.0.1 + `f`.
 fn scenario(sessions: u16) -> String {
     let mut text = HEAD.to_owned();
@@ -88,63 +109,100 @@ fn profile(sessions: u16, pattern: Pattern) -> String {
     )
 }
 
-/// What was found.
+/// What was found of a chain: the rate that it takes, and latency at half of that.
 pub(super) struct Hop {
-    /// Millions of packets a second that the chain takes.
+    /// Millions of packets a second that the chain takes; beside a flood, that it gets.
     pub(super) rate: f64,
-    /// Median and 99.9th percentile at half of it, in us.
-    pub(super) latency_us: [f64; 2],
+    /// Median, 99th and 99.9th percentile at half of it, in us.
+    pub(super) latency_us: [f64; 3],
     /// Packets that did not come back then.
     pub(super) lost: f64,
 }
 
 /// Measures one pattern.
 pub(super) fn measure(binary: &Binary, pattern: Pattern, extent: Extent) -> Result<Hop, String> {
-    let sessions = sessions(extent);
-    binary.write("hop-scenario.yaml", &scenario(sessions))?;
-    // The tester waits until the sessions are there.
-    let delay = match extent {
-        Extent::Brief => "500ms",
-        _ => "5s",
-    };
-    let chain = binary.write("hop-chain.yaml", &CHAIN.replace("DELAY", delay))?;
-    let profile = binary.write("hop-profile.yaml", &profile(sessions, pattern))?;
-    let run = |verb: &str, more: &str| {
-        // Whether others use the machine is no matter where only that it runs is looked at.
-        let how = match extent {
-            Extent::Brief => "--trials 1 --trial 1s --rivals 1 --repeats 20",
-            Extent::Quick => "--trials 1 --trial 2s",
-            Extent::Whole => "--trials 3 --trial 4s",
-        };
-        let mut all = [verb, &profile, "--chain", &chain]
-            .map(str::to_owned)
-            .to_vec();
-        all.extend(
-            how.split(' ')
-                .chain(more.split_whitespace())
-                .map(str::to_owned),
-        );
-        let value = binary.measure(&all)?;
-        serde_json::from_value::<Document>(value).map_err(|error| error.to_string())
+    let setting = Setting {
+        binary,
+        pattern,
+        extent,
+        chain: CHAIN.replace("DELAY", delay(extent)),
     };
     let most = match extent {
-        Extent::Brief => run("search", "--method mrr --max 20kpps")?,
-        _ => run("search", "--method mrr")?,
+        Extent::Brief => setting.run("search", "--method mrr --max 20kpps")?,
+        _ => setting.run("search", "--method mrr")?,
     };
     let rate = passed(&most)?.0;
-    let half = run("latency", &format!("--rate {:.0}pps", rate / 2.0))?;
-    let lost = passed(&half)?.1;
-    let found = half.latency.first().ok_or_else(|| half.summary.clone())?;
+    let half = setting.run("latency", &format!("--rate {:.0}pps", rate / 2.0))?;
+    found(&half, rate / 1e6)
+}
+
+/// Measures latency at a rate, in Mpps, beside a flood of this pace.
+pub(super) fn latency(
+    binary: &Binary,
+    rate: f64,
+    pace: &str,
+    extent: Extent,
+) -> Result<Hop, String> {
+    let setting = Setting {
+        binary,
+        pattern: Pattern::Uniform,
+        extent,
+        chain: flooded_chain(delay(extent), pace),
+    };
+    let document = setting.run("latency", &format!("--rate {:.0}pps", rate * 1e6))?;
+    found(&document, rate)
+}
+
+/// The tester waits until the sessions are there.
+const fn delay(extent: Extent) -> &'static str {
+    match extent {
+        Extent::Brief => "500ms",
+        _ => "5s",
+    }
+}
+
+fn found(document: &Document, rate: f64) -> Result<Hop, String> {
+    let lost = passed(document)?.1;
+    let found = document.latency.first();
+    let found = found.ok_or_else(|| document.summary.clone())?;
     let quantile = |q: f64| {
         let ns = found.latency.delay.quantile(q);
         ns.map(|ns| ns as f64 / 1000.0)
             .ok_or("disturbed: too few packets came back")
     };
     Ok(Hop {
-        rate: rate / 1e6,
-        latency_us: [quantile(0.5)?, quantile(0.999)?],
+        rate,
+        latency_us: [quantile(0.5)?, quantile(0.99)?, quantile(0.999)?],
         lost,
     })
+}
+
+/// What is measured of a chain.
+struct Setting<'a> {
+    binary: &'a Binary,
+    pattern: Pattern,
+    extent: Extent,
+    chain: String,
+}
+
+impl Setting<'_> {
+    fn run(&self, verb: &str, more: &str) -> Result<Document, String> {
+        let (binary, sessions) = (self.binary, sessions(self.extent));
+        binary.write("hop-scenario.yaml", scenario(sessions))?;
+        let chain = binary.write("hop-chain.yaml", &self.chain)?;
+        let profile = binary.write("hop-profile.yaml", profile(sessions, self.pattern))?;
+        // Whether others use the machine is no matter where only that it runs is looked at.
+        let how = match self.extent {
+            Extent::Brief => "--trials 1 --trial 1s --rivals 1 --repeats 20",
+            Extent::Quick => "--trials 1 --trial 2s",
+            Extent::Whole => "--trials 3 --trial 4s",
+        };
+        let first = [verb, &profile, "--chain", &chain].into_iter();
+        let all = first.chain(how.split(' ')).chain(more.split_whitespace());
+        let all: Vec<String> = all.map(str::to_owned).collect();
+        let value = binary.measure(&all)?;
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    }
 }
 
 /// Packets a second that came back in trials that count, and those that did not come back.
@@ -170,6 +228,17 @@ fn passed(document: &Document) -> Result<(f64, f64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A flood comes beside all else, and its answers reach nobody who plays a scenario.
+    #[test]
+    fn a_flood_is_one_more_port() {
+        let text = flooded_chain("5s", "20kpps");
+        assert!(text.contains("pace: 20kpps"), "{text}");
+        assert!(text.contains("flood -> upf"), "{text}");
+        assert_eq!(text.matches("nfs:").count(), 1, "{text}");
+        assert_eq!(text.matches("links:").count(), 1, "{text}");
+        assert!(!text.contains("upf.n3 -> smf"), "{text}");
+    }
 
     /// The profile's flows are those of sessions, at both ends of them.
     #[test]

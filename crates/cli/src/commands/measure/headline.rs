@@ -101,6 +101,12 @@ pub(super) fn soak_valued(outcome: &SoakOutcome) -> Option<Valued> {
     Some(valued("loss of a soak", Unit::Share, loss, half))
 }
 
+/// Core time for a packet as a value of the report, its interval by trials.
+pub(super) fn core_time_valued(name: &str, ns: f64, by_trial: &[f64]) -> Valued {
+    let half = half_width(deviation(by_trial), by_trial.len());
+    valued(name, Unit::CoreNsPerPacket, ns, half)
+}
+
 /// The rate that comes back at the highest load.
 pub(super) fn mrr(outcome: &MrrOutcome) -> String {
     let Some(mean) = outcome.mean_pps else {

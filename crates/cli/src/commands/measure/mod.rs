@@ -1,6 +1,7 @@
 //! `catena measure`: one file per verb; what they share is how the device and the report are named.
 
 pub(crate) mod compare;
+pub(crate) mod cost;
 mod headline;
 pub(crate) mod latency;
 pub(crate) mod render;
@@ -27,6 +28,8 @@ pub(crate) enum Command {
     Search(search::Args),
     /// Measure a chain's latency and its variation at one load
     Latency(latency::Args),
+    /// Measure what packets cost at steps of a load: core time, cycles, energy, sleep
+    Cost(cost::Args),
     /// Say whether chain B differs from chain A, by trials in turns
     Compare(compare::Args),
     /// Cross factors (mode, ports, size, load, states and so on) and say what each of them does
@@ -39,6 +42,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
     match command {
         Command::Search(args) => search::run(args),
         Command::Latency(args) => latency::run(args),
+        Command::Cost(args) => cost::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Study(args) => study::run(args),
         Command::Render(args) => render::run(args),
