@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Real traffic through a UPF: ping, curl and iperf3 over IPv4, ping over IPv6, while the UE is paged, moves
-# to another cell and gets a rate. Three network namespaces:
+# Real traffic through a UPF, over IPv4 and over IPv6: ping, curl and iperf3, while the UE is paged, moves to
+# another cell, uses up a quota and gets a rate; and QUIC, whose hellos say which application it is of. Three
+# network namespaces:
 #
 #   UE, gNB, SMF                            UPF                          data network
 #   ue  10.45.0.2, 2001:db8:45:1::2
@@ -9,7 +10,7 @@
 #
 # The gNB is gnb.py, whose tunnels are scapy's; the SMF is `catena upf smf --n4`, which plays the scenarios
 # beside this file. What is not as it should be ends it with a message. Needs root, iproute2, ethtool, ping,
-# curl, python3 with scapy, and iperf3.
+# curl, python3 with scapy, and iperf3; for QUIC also aioquic, without which that is left out.
 #
 #   examples/upf/run.sh [FOLDER]      FOLDER: keep all results there
 #
@@ -19,7 +20,7 @@
 # ULCL=1 has N9 between two UPFs (chains/upf/ul-cl.yaml, psa.yaml), an edge network beside the first one and the data
 # network behind the second one: what the UE sends to the edge leaves there. It ends behind curl.
 #
-# CATENA names the binary (default: that of this repository's last build), PYTHON a Python with scapy.
+# CATENA names the binary (default: that of this repository's last build), PYTHON a Python with scapy and aioquic.
 
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -101,19 +102,24 @@ join() {
     # A packet that waits for a network card to sum or cut it cannot cross the UPF.
     ip netns exec "$namespace" ethtool -K "$interface" tx off tso off gso off > /dev/null
 }
+# over_v6 INTERFACE NAMESPACE PREFIX: the namespace is PREFIX:9, the UPF PREFIX:1.
+over_v6() {
+    ip -n "$2" address add "$3:9/64" dev "$1" nodad
+    ip -n "$2" neigh add "$3:1" lladdr 02:00:00:00:00:01 dev "$1" nud permanent
+    ip -n "$2" route add 2001:db8:45::/48 via "$3:1"
+}
 join n3 "$ran" 02:00:00:00:03:02 10.3.0.2/24 10.3.0.1
 join n4 "$ran" 02:00:00:00:04:02 10.4.0.2/24 10.4.0.1
 join n6 "$data" 02:00:00:00:06:02 203.0.113.9/24 203.0.113.1
 ip -n "$data" link set dev n6 mtu 1400
 ip -n "$data" route add "$ues" via 203.0.113.1
-ip -n "$data" address add 2001:db8:9::9/64 dev n6 nodad
-ip -n "$data" neigh add 2001:db8:9::1 lladdr 02:00:00:00:00:01 dev n6 nud permanent
-ip -n "$data" route add 2001:db8:45::/48 via 2001:db8:9::1
+over_v6 n6 "$data" 2001:db8:9:
 if [ -n "${ULCL:-}" ]; then
     join n4psa "$ran" 02:00:00:00:04:03 10.4.1.2/24 10.4.1.1
     join n6edge "$edge" 02:00:00:00:06:03 198.51.100.9/24 198.51.100.1
     ip -n "$edge" link set dev n6edge mtu 1400
     ip -n "$edge" route add 10.45.0.0/16 via 198.51.100.1
+    over_v6 n6edge "$edge" 2001:db8:e:
     ip -n "$middle" link add name n9 mtu 1600 type veth peer name n9psa mtu 1600
     ip -n "$middle" link set dev n9 up
     ip -n "$middle" link set dev n9psa up
@@ -139,16 +145,19 @@ ip -n "$ran" address add 2001:db8:45:1::2/64 dev ue nodad
 ip -n "$ran" link set dev ue mtu 1400 up
 ip -n "$ran" route add 203.0.113.0/24 dev ue src 10.45.0.2
 ip -n "$ran" route add 2001:db8:9::/64 dev ue src 2001:db8:45:1::2
-[ -z "${ULCL:-}" ] || ip -n "$ran" route add 198.51.100.0/24 dev ue src 10.45.0.2
+if [ -n "${ULCL:-}" ]; then
+    ip -n "$ran" route add 198.51.100.0/24 dev ue src 10.45.0.2
+    ip -n "$ran" route add 2001:db8:e::/64 dev ue src 2001:db8:45:1::2
+fi
 
 mkdir "$work/www"
 head -c 200000 /dev/urandom > "$work/www/file"
-ip netns exec "$data" python3 -m http.server 8080 --bind 203.0.113.9 --directory "$work/www" > "$results/www.log" 2>&1 &
+ip netns exec "$data" python3 -m http.server 8080 --bind :: --directory "$work/www" > "$results/www.log" 2>&1 &
 children+=($!)
-ip netns exec "$data" iperf3 --server --bind 203.0.113.9 > /dev/null 2>&1 &
+ip netns exec "$data" iperf3 --server > /dev/null 2>&1 &
 children+=($!)
 if [ -n "${ULCL:-}" ]; then
-    ip netns exec "$edge" python3 -m http.server 8080 --bind 198.51.100.9 --directory "$work/www" > "$results/edge.log" 2>&1 &
+    ip netns exec "$edge" python3 -m http.server 8080 --bind :: --directory "$work/www" > "$results/edge.log" 2>&1 &
     children+=($!)
     await "the start of the edge's web server" listens 8080 "$edge"
 fi
@@ -167,38 +176,81 @@ say "ping, IPv4 and IPv6"
 in_ran ping -c 5 -i 0.2 -W 5 203.0.113.9 | tee "$results/ping.txt"
 in_ran ping -c 5 -i 0.2 -W 5 2001:db8:9::9 | tee "$results/ping6.txt"
 
-say "curl: 200 kB"
-in_ran curl --silent --show-error --max-time 60 --output "$results/file" \
-    --write-out '%{size_download} bytes in %{time_total} s\n' http://203.0.113.9:8080/file
-cmp "$results/file" "$work/www/file"
+# download NAME HOST: 200 kB, which must be the file.
+download() {
+    in_ran curl --silent --show-error --max-time 60 --output "$results/$1" \
+        --write-out '%{size_download} bytes in %{time_total} s\n' "http://$2:8080/file"
+    cmp "$results/$1" "$work/www/file"
+}
+say "curl: 200 kB, IPv4 and IPv6"
+download file 203.0.113.9
+download file6 '[2001:db8:9::9]'
 
+# measured NAME ARGUMENTS: a result of iperf3, and the rate that came through.
+measured() {
+    local name=$1
+    shift
+    in_ran iperf3 --json "$@" > "$results/$name.json"
+    grep -A 12 '"sum_received"' "$results/$name.json" | grep '"bits_per_second"'
+}
 if [ -n "${ULCL:-}" ]; then
-    say "the edge: ping, and curl: 200 kB"
+    say "the edge: ping, and curl: 200 kB, IPv4 and IPv6"
     in_ran ping -c 5 -i 0.2 -W 5 198.51.100.9 | tee "$results/ping_edge.txt"
-    in_ran curl --silent --show-error --max-time 60 --output "$results/edge" \
-        --write-out '%{size_download} bytes in %{time_total} s\n' http://198.51.100.9:8080/file
-    cmp "$results/edge" "$work/www/file"
+    in_ran ping -c 5 -i 0.2 -W 5 2001:db8:e::9 | tee "$results/ping6_edge.txt"
+    download edge 198.51.100.9
+    download edge6 '[2001:db8:e::9]'
 else
-    say "iperf3: 2 s, TCP, up and down"
-    in_ran iperf3 --client 203.0.113.9 --time 2 --json > "$results/up.json"
-    in_ran iperf3 --client 203.0.113.9 --time 2 --reverse --json > "$results/down.json"
-    grep -h -A 12 '"sum_received"' "$results/up.json" "$results/down.json" | grep '"bits_per_second"'
+    say "iperf3: 2 s, TCP, up and down, IPv4 and IPv6"
+    measured up --client 203.0.113.9 --time 2
+    measured down --client 203.0.113.9 --time 2 --reverse
+    measured up6 --client 2001:db8:9::9 --time 2
+    measured down6 --client 2001:db8:9::9 --time 2 --reverse
 fi
 
 if [ -z "${NAT:-}${ULCL:-}" ]; then
-    say "paging, then handover, among pings from the data network"
+    say "paging, then handover, among pings from the data network, IPv4 and IPv6"
     ip netns exec "$data" ping -c 25 -i 0.2 -W 10 10.45.0.2 > "$results/paged.txt" &
     pings=$!
+    ip netns exec "$data" ping -c 25 -i 0.2 -W 10 2001:db8:45:1::2 > "$results/paged6.txt" &
+    pings6=$!
     smf page
     wait "$pings" || fail "no ping came back: $(cat "$results/paged.txt")"
+    wait "$pings6" || fail "no ping came back: $(cat "$results/paged6.txt")"
     tail -2 "$results/paged.txt"
+    tail -2 "$results/paged6.txt"
     await "an end marker" grep -q "end marker 0x201" "$results/gnb.log"
     cat "$results/gnb.log"
 
-    say "iperf3: 3 s, UDP at 8 Mb/s down, through an MBR of 4 Mb/s"
+    say "curl through a quota that is used up, and granted anew, IPv4 and IPv6"
+    smf quota
+    download quota 203.0.113.9 &
+    downloads=$!
+    download quota6 '[2001:db8:9::9]' &
+    downloads6=$!
+    smf grant
+    wait "$downloads" || fail "the download did not end"
+    wait "$downloads6" || fail "the download over IPv6 did not end"
+
+    if "$python" -c 'import aioquic' 2> /dev/null; then
+        say "QUIC: 50 kB of an application over IPv4, of one over IPv6, 200 kB of none"
+        ip netns exec "$data" "$python" "$here/quic.py" serve 203.0.113.9 2001:db8:9::9 > "$work/quic.txt" &
+        children+=($!)
+        await "the start of the QUIC server" grep -q ready "$work/quic.txt"
+        smf applications
+        in_ran "$python" "$here/quic.py" get 203.0.113.9 other.example 200000 | tee "$results/quic_other.txt"
+        in_ran "$python" "$here/quic.py" get 203.0.113.9 four.example 50000 | tee "$results/quic4.txt"
+        smf four
+        in_ran "$python" "$here/quic.py" get 2001:db8:9::9 six.example 50000 | tee "$results/quic6.txt"
+        smf six
+        "$catena" upf session "$chain_name" --seid 4294967297 --json > "$results/session.json"
+    else
+        say "QUIC is left out: $python has no aioquic"
+    fi
+
+    say "iperf3: 3 s, UDP at 8 Mb/s down, through an MBR of 4 Mb/s, IPv4 and IPv6"
     smf limit
-    in_ran iperf3 --client 203.0.113.9 --udp --bitrate 8M --length 1000 --time 3 --reverse --json > "$results/limited.json"
-    grep -A 12 '"sum_received"' "$results/limited.json" | grep '"bits_per_second"'
+    measured limited --client 203.0.113.9 --udp --bitrate 8M --length 1000 --time 3 --reverse
+    measured limited6 --client 2001:db8:9::9 --udp --bitrate 8M --length 1000 --time 3 --reverse
 fi
 
 say "the session"

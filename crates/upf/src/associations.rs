@@ -16,6 +16,7 @@ use catena_wire::pfcp::{Cause, Group, IeType, MessageType, View, key};
 use crate::association::{ASSOCIATION_COUNT, Association, name_of};
 use crate::model::Fault;
 use crate::node::{self, answer_to, full, message};
+use crate::path_qos::control::{self, PathControls};
 use crate::sets;
 use crate::sweep::{Fate, Sweep};
 use crate::transactions::Peer;
@@ -41,7 +42,7 @@ impl Upf {
     pub(crate) fn features(&self) -> UpFunctionFeatures {
         // Messages of a bundle may be of several shards, and so may packets to a network.
         let of_one = match self.settings.shard.1 {
-            1 => UpFunctionFeatures::BUNDL | UpFunctionFeatures::FRRT,
+            1 => UpFunctionFeatures::BUNDL | UpFunctionFeatures::FRRT | UpFunctionFeatures::GPQM,
             _ => UpFunctionFeatures::NONE,
         };
         let of_groups = match self.settings.groups.is_empty() || self.settings.shard.1 > 1 {
@@ -90,6 +91,18 @@ impl Upf {
         its.then_some(()).ok_or_else(none)
     }
 
+    /// Writes an association, and what its SMF wants to know of paths; nothing of one that ends.
+    pub(crate) fn set_association(
+        &mut self,
+        number: usize,
+        association: &Association,
+        paths: &PathControls,
+    ) {
+        self.store.set_association(number, association);
+        self.store.set_path_controls(number, paths);
+        self.path_qos.set(u8::try_from(number).unwrap_or(0), paths);
+    }
+
     pub(crate) fn set_up(
         &mut self,
         view: &View<&[u8]>,
@@ -121,6 +134,7 @@ impl Upf {
         };
         sets::note(&ies, &mut association)?;
         association.set_peer(from.address);
+        let paths = control::read(&ies, &self.settings)?.unwrap_or_default();
         // Sessions of the association that this one replaces end, unless asked for (6.2.6.2.2).
         // Those of an SMF that has started again are not lost to others of its set (TS 23.527, 4).
         if let Some(known) = known.filter(|_| !retains) {
@@ -128,9 +142,10 @@ impl Upf {
                 true => Fate::End,
                 false => self.fate_of(known),
             };
-            self.planned = Some(Sweep::of(number, fate, association));
+            let sweep = Sweep::of(number, fate, association);
+            self.planned = Some(Sweep { paths, ..sweep });
         } else {
-            self.store.set_association(number, &association);
+            self.set_association(number, &association, &paths);
         }
         self.heartbeats[number] = now_ns.saturating_add(self.settings.heartbeat_ns);
         let header = answer_to(view.header(), MessageType::ASSOCIATION_SETUP_RESPONSE);
@@ -159,11 +174,15 @@ impl Upf {
             Ok::<_, Fault>(association)
         };
         let association = updated(self.store.association(number))?;
-        self.store.set_association(number, &association);
+        let paths = control::read(&ies, &self.settings)?;
+        let kept = self.store.path_controls(number);
+        self.set_association(number, &association, &paths.unwrap_or(kept));
         // One that is to take its place, too: else the update would be lost with it.
-        for (next, association) in self.sweeps.iter_mut().filter_map(|one| one.then.as_mut()) {
-            if *next == number && association.is_some() {
+        for sweep in &mut self.sweeps {
+            let of_it = sweep.then.as_mut().filter(|(next, _)| *next == number);
+            if let Some((_, association)) = of_it.filter(|(_, one)| one.is_some()) {
                 *association = updated(*association)?;
+                sweep.paths = paths.unwrap_or(sweep.paths);
             }
         }
         let header = answer_to(view.header(), MessageType::ASSOCIATION_UPDATE_RESPONSE);

@@ -11,6 +11,7 @@ use catena_wire::pfcp::{Cause, MessageType, View, key};
 
 use crate::association::{ASSOCIATION_COUNT, Association, name_of};
 use crate::model::Fault;
+use crate::path_qos::control;
 use crate::sets;
 use crate::transactions::{Peer, Subject};
 use crate::upf::Upf;
@@ -90,7 +91,8 @@ impl Upf {
         };
         sets::note(&ies, &mut association)?;
         association.set_peer(from.address);
-        self.store.set_association(number, &association);
+        let paths = control::read(&ies, &self.settings)?.unwrap_or_default();
+        self.set_association(number, &association, &paths);
         self.heartbeats[number] = now_ns.saturating_add(self.settings.heartbeat_ns);
         Ok(())
     }

@@ -33,14 +33,23 @@ impl Upf {
         now_ns: u64,
     ) -> Option<u64> {
         for (end, sequence) in self.paths.check(now_ns) {
-            self.ask_peer(end, sequence, signals);
+            self.ask_peer(end, sequence, 0, signals);
         }
         let is_told = self.tell_paths(true, now_ns) && self.tell_paths(false, now_ns);
         let again_ns = (!is_told).then_some(now_ns.saturating_add(AGAIN_NS));
-        [self.paths.next_ns(), again_ns].into_iter().flatten().min()
+        let of_qos_ns = self.check_path_qos(signals, now_ns);
+        let next = [self.paths.next_ns(), again_ns, of_qos_ns];
+        next.into_iter().flatten().min()
     }
 
-    fn ask_peer(&mut self, (place, peer): End, sequence: u16, signals: &mut VecDeque<Signal>) {
+    /// Has an Echo Request leave, in a packet with this DSCP.
+    pub(crate) fn ask_peer(
+        &mut self,
+        (place, peer): End,
+        sequence: u16,
+        dscp: u8,
+        signals: &mut VecDeque<Signal>,
+    ) {
         let Some(one) = self.settings.interfaces.get(usize::from(place)) else {
             return;
         };
@@ -52,15 +61,21 @@ impl Upf {
             self.counters.echo_requests += 1;
             let message = gtpu::Header::new(MessageType::ECHO_REQUEST, 0, Some(sequence));
             let to = (peer, gtpu::PORT, own);
-            self.signal(signals, to, written(message, &[]), 0);
+            self.signal_marked(signals, to, written(message, &[]), dscp << 2);
         }
     }
 
     /// A peer has answered, from its port to this address.
-    pub(crate) fn hear_echo(&mut self, (from, port, own): (IpAddr, u16, IpAddr), sequence: u16) {
+    pub(crate) fn hear_echo(
+        &mut self,
+        (from, port, own): (IpAddr, u16, IpAddr),
+        sequence: u16,
+        now_ns: u64,
+    ) {
         if port != gtpu::PORT {
             return;
         }
+        let mut has_news = false;
         let places = self.settings.interfaces.iter().zip(0_u8..);
         for (interface, place) in places {
             let is_its = match own {
@@ -69,7 +84,11 @@ impl Upf {
             };
             if is_its {
                 self.paths.heard((place, from), sequence);
+                has_news |= self.path_qos.heard((place, from), sequence, now_ns);
             }
+        }
+        if has_news {
+            self.tell_path_qos(now_ns);
         }
     }
 
@@ -126,27 +145,26 @@ impl Upf {
             writer.group(group, |writer| {
                 let mut all = ends.iter().zip(&instances);
                 all.try_for_each(|((_, peer), instance)| {
-                    writer.put(
-                        key::REMOTE_GTP_U_PEER,
-                        &RemoteGtpUPeer {
-                            v4: if let IpAddr::V4(v4) = peer {
-                                Some(*v4)
-                            } else {
-                                None
-                            },
-                            v6: if let IpAddr::V6(v6) = peer {
-                                Some(*v6)
-                            } else {
-                                None
-                            },
-                            destination_interface: None,
-                            network_instance: instance.as_deref(),
-                        },
-                    )
+                    let peer = remote_peer(*peer, instance.as_deref());
+                    writer.put(key::REMOTE_GTP_U_PEER, &peer)
                 })
             })
         });
         self.counters.reports += u64::from(is_sent);
         self.counters.unsent += u64::from(!is_sent);
+    }
+}
+
+/// The peer of a path, as SMFs are told of it.
+pub(crate) const fn remote_peer(peer: IpAddr, instance: Option<&[u8]>) -> RemoteGtpUPeer<'_> {
+    let (v4, v6) = match peer {
+        IpAddr::V4(v4) => (Some(v4), None),
+        IpAddr::V6(v6) => (None, Some(v6)),
+    };
+    RemoteGtpUPeer {
+        v4,
+        v6,
+        destination_interface: None,
+        network_instance: instance,
     }
 }

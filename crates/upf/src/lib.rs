@@ -49,6 +49,7 @@ pub mod mss;
 pub mod nf;
 pub mod node;
 pub mod path;
+pub mod path_qos;
 pub mod paths;
 mod pdi;
 pub mod pfds;

@@ -54,7 +54,7 @@ struct Path {
     is_told: bool,
 }
 
-/// All paths that sessions use, and those that SMFs believe to be down.
+/// All paths that sessions use, be they asked or not, and those that SMFs believe to be down.
 #[derive(Debug)]
 pub(crate) struct Paths {
     terms: EchoTerms,
@@ -63,6 +63,8 @@ pub(crate) struct Paths {
     now_ns: u64,
     /// Before this nothing is due.
     next_ns: u64,
+    /// How often a path has come or gone.
+    changes: u64,
 }
 
 impl Paths {
@@ -74,19 +76,44 @@ impl Paths {
             sequence: 0,
             now_ns,
             next_ns: u64::MAX,
+            changes: 0,
         }
+    }
+
+    /// When a path that comes now is asked first.
+    const fn first_ns(&self) -> u64 {
+        match self.terms.interval_ns {
+            0 => u64::MAX,
+            interval_ns => self.now_ns.saturating_add(interval_ns),
+        }
+    }
+
+    /// How often a path has come or gone.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// All paths, be they asked or not.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = End> + Clone + '_ {
+        self.all.keys().copied()
+    }
+
+    /// A number for the next Echo Request.
+    pub(crate) const fn next_sequence(&mut self) -> u16 {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.sequence
     }
 
     /// A session uses these paths from now on, beside those that it used before.
     pub(crate) fn enter(&mut self, ends: &[End]) {
-        if self.terms.interval_ns == 0 {
-            return;
-        }
-        let next_ns = self.now_ns.saturating_add(self.terms.interval_ns);
+        let next_ns = self.first_ns();
         for end in ends {
-            let path = self.all.entry(*end).or_insert_with(|| Path {
-                next_ns,
-                ..Path::default()
+            let path = self.all.entry(*end).or_insert_with(|| {
+                self.changes += 1;
+                Path {
+                    next_ns,
+                    ..Path::default()
+                }
             });
             path.sessions += 1;
             self.next_ns = self.next_ns.min(path.next_ns);
@@ -100,6 +127,7 @@ impl Paths {
             if let Some(path) = self.all.get_mut(end) {
                 path.sessions = path.sessions.saturating_sub(1);
                 if path.sessions == 0 && !path.is_told {
+                    self.changes += 1;
                     self.all.remove(end);
                 }
             }
@@ -164,15 +192,16 @@ impl Paths {
             if let Some(path) = self.all.get_mut(end) {
                 path.is_told = is_down;
                 if path.sessions == 0 && !is_down {
+                    self.changes += 1;
                     self.all.remove(end);
                 }
             }
         }
     }
 
-    /// Each path, how many sessions use it, and whether it is down.
+    /// Each path that is asked, how many sessions use it, and whether it is down.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&End, u32, bool)> {
-        let all = self.all.iter();
+        let all = self.all.iter().filter(|_| self.terms.interval_ns != 0);
         all.map(|(end, path)| (end, path.sessions, path.is_down))
     }
 
@@ -188,10 +217,13 @@ impl Paths {
             return;
         }
         for end in ends {
-            let next_ns = self.now_ns.saturating_add(self.terms.interval_ns);
-            let path = self.all.entry(end).or_insert_with(|| Path {
-                next_ns,
-                ..Path::default()
+            let next_ns = self.first_ns();
+            let path = self.all.entry(end).or_insert_with(|| {
+                self.changes += 1;
+                Path {
+                    next_ns,
+                    ..Path::default()
+                }
             });
             (path.is_down, path.is_told) = (true, true);
             self.next_ns = self.next_ns.min(path.next_ns);

@@ -209,6 +209,12 @@ impl Settings {
         Some(Exit { out, ident, mss })
     }
 
+    /// The first interface of which this is so.
+    pub(crate) fn interface_of(&self, is_it: impl Fn(&Interface) -> bool) -> Option<u8> {
+        let place = self.interfaces.iter().position(is_it);
+        place.and_then(|place| u8::try_from(place).ok())
+    }
+
     /// The interface on which tunnels for packets from a source interface end.
     pub fn interface_from(&self, source: u8, instance: u8) -> Option<&Interface> {
         let at = self.place_from(source, instance)?;

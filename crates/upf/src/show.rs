@@ -212,7 +212,7 @@ impl Upf {
             });
         json!({
             "recovery_time_stamp": self.store.recovery(), "peers": peers,
-            "paths": paths.collect::<Vec<_>>(),
+            "paths": paths.collect::<Vec<_>>(), "path_qos": self.show_path_qos(),
         })
     }
 

@@ -7,7 +7,7 @@
 //! whole, and one whose reader is killed is read again by the next one.
 //!
 //! ```text
-//! {"catena_upf_snapshot":1,"shape":{..},"now_ns":..,"recovery":..,"associations":[..],"pfds":".."}
+//! {"catena_upf_snapshot":1,"shape":{..},"now_ns":..,"recovery":..,"associations":[..],"pfds":"..",..}
 //! {"slots":[[0,"image in hexadecimal"],..],"now_ns":..}
 //! {"end":<lines before>,"sum":"<FNV-1a of them, each with its end>"}
 //! ```
@@ -25,6 +25,7 @@ use crate::association::{ASSOCIATION_COUNT, Association};
 use crate::config::SnapshotConfig;
 use crate::model::Session;
 use crate::monitoring;
+use crate::path_qos::control::PathControls;
 use crate::rules::{Head, PacketRate, Usage};
 use crate::settings::Settings;
 use crate::store::{LAYOUT, Memory, Store};
@@ -62,9 +63,16 @@ pub(crate) fn page(store: &Store, settings: &Settings, from: u32, now_ns: u64) -
             one.store(&mut bytes);
             one.is_some().then(|| json!([number, to_hex(&bytes)]))
         });
+        let controls = (0..ASSOCIATION_COUNT).filter_map(|number| {
+            let all = store.path_controls(number);
+            let mut bytes = vec![0; PathControls::LEN];
+            all.store(&mut bytes);
+            (!all.as_slice().is_empty()).then(|| json!([number, to_hex(&bytes)]))
+        });
         let head = json!({
             KIND: 1, "shape": shape(settings), "now_ns": now_ns, "recovery": store.recovery(),
             "associations": associations.collect::<Vec<_>>(), "pfds": to_hex(store.pfds()),
+            "path_controls": controls.collect::<Vec<_>>(),
         });
         lines.push(head.to_string());
     }
@@ -106,14 +114,24 @@ fn read_head(head: &Value, settings: &Settings, store: &mut Store) -> Result<(),
     let pfds = head["pfds"].as_str().and_then(hex).ok_or_else(damaged)?;
     store.set_pfds(&pfds);
     for one in list(&head["associations"]) {
-        let (at, bytes) = pair(one).ok_or_else(damaged)?;
-        let at = usize::try_from(at).unwrap_or(usize::MAX);
-        if at >= ASSOCIATION_COUNT || bytes.len() != Association::LEN {
-            return Err(damaged());
-        }
+        let (at, bytes) = of_association(one, Association::LEN)?;
         store.set_association(at, &Association::load(&bytes));
     }
+    for one in list(&head["path_controls"]) {
+        let (at, bytes) = of_association(one, PathControls::LEN)?;
+        store.set_path_controls(at, &PathControls::load(&bytes));
+    }
     Ok(())
+}
+
+/// The number of an association, and a record of so many bytes.
+fn of_association(one: &Value, len: usize) -> Result<(usize, Vec<u8>), String> {
+    let (at, bytes) = pair(one).ok_or_else(damaged)?;
+    let at = usize::try_from(at).unwrap_or(usize::MAX);
+    match at < ASSOCIATION_COUNT && bytes.len() == len {
+        true => Ok((at, bytes)),
+        false => Err(damaged()),
+    }
 }
 
 /// A session as a page has it, and its slot.

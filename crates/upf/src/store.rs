@@ -1,7 +1,7 @@
 //! Where sessions lie: slots of one size in memory that outlives the NF.
 //!
 //! ```text
-//! | header, one page | associations | PFDs | journal | slot 0 | slot 1 | ...
+//! | header, one page | associations | path controls | PFDs | journal | slot 0 | slot 1 | ...
 //! ```
 //!
 //! Second step of a packet's way through the UPF, after its key was looked up. A change is written
@@ -16,6 +16,7 @@ use catena_shm::prefetch;
 
 use crate::association::{ASSOCIATION_COUNT, Association};
 use crate::model::{Image, Session};
+use crate::path_qos::control::PathControls;
 use crate::rules::Head;
 use crate::shards::SEID_SHIFT;
 use crate::stored::{Fields, Stored};
@@ -26,7 +27,7 @@ mod put_back;
 const LINE: usize = 64;
 
 /// Number of the layout of all that lies in the memory.
-pub const LAYOUT: u64 = 11;
+pub const LAYOUT: u64 = 12;
 
 const PAGE: usize = 4096;
 const MAGIC: u64 = 0x3146_5055_4e54_4143;
@@ -79,8 +80,12 @@ pub const PFDS_BYTES_MAX: usize = 32 * 1024;
 /// In front of both halves of PFDs: how many bytes there are, doubled, and which half has them.
 const PFDS_HEADER: usize = 8;
 
+const fn path_controls_at() -> usize {
+    PAGE + ASSOCIATION_COUNT * Association::LEN
+}
+
 const fn pfds_at() -> usize {
-    (PAGE + ASSOCIATION_COUNT * Association::LEN).next_multiple_of(64)
+    (path_controls_at() + ASSOCIATION_COUNT * PathControls::LEN).next_multiple_of(64)
 }
 
 const fn journal_at() -> usize {
@@ -387,6 +392,16 @@ impl Store {
     /// Writes an association.
     pub fn set_association(&mut self, number: usize, association: &Association) {
         association.store(&mut self.memory[PAGE + number * Association::LEN..]);
+    }
+
+    /// What the SMF of an association wants to know of GTP-U paths.
+    pub(crate) fn path_controls(&self, number: usize) -> PathControls {
+        PathControls::load(&self.memory[path_controls_at() + number * PathControls::LEN..])
+    }
+
+    /// Writes that.
+    pub(crate) fn set_path_controls(&mut self, number: usize, controls: &PathControls) {
+        controls.store(&mut self.memory[path_controls_at() + number * PathControls::LEN..]);
     }
 }
 

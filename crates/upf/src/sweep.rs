@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use catena_wire::pfcp::Header;
 
 use crate::association::Association;
+use crate::path_qos::control::PathControls;
 use crate::rules::Head;
 use crate::transactions::Peer;
 
@@ -70,6 +71,8 @@ pub(crate) struct Sweep {
     pub(crate) wants: Vec<(Which, Fate)>,
     /// What an association is then.
     pub(crate) then: Option<(usize, Association)>,
+    /// What its SMF wants to know of paths then.
+    pub(crate) paths: PathControls,
     pub(crate) promised: Option<Promised>,
     /// The slot that is next.
     pub(crate) next: u32,

@@ -68,7 +68,7 @@ impl Upf {
                 return true;
             }
             if let Some((number, association)) = sweep.then {
-                self.store.set_association(number, &association);
+                self.set_association(number, &association, &sweep.paths);
             }
             if let Some((header, bytes, to)) = sweep.promised {
                 self.answer(&header, bytes, to, now_ns);

@@ -85,9 +85,30 @@ impl Upf {
         bytes: Vec<u8>,
         seid: u64,
     ) {
-        let Some(interface) = self.tunnel_end(own) else {
-            return;
-        };
+        if let Some((interface, datagram)) = self.signal_datagram(to, port, own) {
+            self.put(signals, Signal::of(interface, &datagram, &bytes, seid));
+        }
+    }
+
+    /// As [`Upf::signal`], for no session, in a packet of this traffic class.
+    pub(crate) fn signal_marked(
+        &mut self,
+        signals: &mut VecDeque<Signal>,
+        (to, port, own): (IpAddr, u16, IpAddr),
+        bytes: Vec<u8>,
+        traffic_class: u8,
+    ) {
+        if let Some((interface, datagram)) = self.signal_datagram(to, port, own) {
+            let datagram = Datagram {
+                traffic_class,
+                ..datagram
+            };
+            self.put(signals, Signal::of(interface, &datagram, &bytes, 0));
+        }
+    }
+
+    fn signal_datagram(&self, to: IpAddr, port: u16, own: IpAddr) -> Option<(u8, Datagram)> {
+        let interface = self.tunnel_end(own)?;
         let one = &self.settings.interfaces[usize::from(interface)];
         let datagram = Datagram {
             frame: Frame {
@@ -100,7 +121,7 @@ impl Upf {
             traffic_class: 0,
             ident: 0,
         };
-        self.put(signals, Signal::of(interface, &datagram, &bytes, seid));
+        Some((interface, datagram))
     }
 
     /// Has a frame of its own leave, if not too many wait.

@@ -14,6 +14,7 @@ use crate::association::ASSOCIATION_COUNT;
 use crate::ceilings::Ceilings;
 use crate::ethernet::stations::Stations;
 use crate::model::{Hint, Key};
+use crate::path_qos::PathMonitors;
 use crate::paths::Paths;
 use crate::ranges::{Index, KEYS_PER_SESSION, Pool, Teids};
 use crate::rules::NONE;
@@ -277,6 +278,7 @@ pub struct Upf {
     pub(crate) ceilings: Ceilings,
     pub(crate) tally: Tally,
     pub(crate) paths: Paths,
+    pub(crate) path_qos: PathMonitors,
     pub(crate) stations: Stations,
     pub(crate) ident: u16,
     /// What the packet at hand is to its group, if it is switched.
@@ -348,6 +350,7 @@ impl Upf {
             tally: Tally::new(&settings),
             ceilings: Ceilings::new(&settings.ceilings, settings.shard),
             paths: Paths::new(settings.echo.of_shards(shard_count), now_ns),
+            path_qos: PathMonitors::new(),
             stations: Stations::new(settings.seed, now_ns)?,
             ident: 0,
             member: crate::group::Member::NONE,
@@ -391,6 +394,7 @@ impl Upf {
             }
             self.arm(slot, now_ns);
         }
+        self.adopt_path_qos();
         // Behind what packets find sessions by: far ends must not take its room.
         let slots: Vec<u32> = self.store.slots().collect();
         for slot in slots {

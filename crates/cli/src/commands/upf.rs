@@ -83,12 +83,12 @@ pub(crate) fn run(command: &Command) -> Outcome {
             let answer = ask(node, json!({ "show": "peers" }))?;
             show(node, "peers", &answer, |answer| {
                 table(&answer["peers"]);
-                if answer["paths"]
-                    .as_array()
-                    .is_some_and(|paths| !paths.is_empty())
-                {
-                    outln!("paths");
-                    table(&answer["paths"]);
+                for kind in ["paths", "path_qos"] {
+                    let rows = answer[kind].as_array();
+                    if rows.is_some_and(|rows| !rows.is_empty()) {
+                        outln!("{kind}");
+                        table(&answer[kind]);
+                    }
                 }
             })
         }

@@ -1,4 +1,5 @@
-//! Real programs through a UPF between namespaces, by `examples/upf/run.sh`: ping, curl, iperf3.
+//! Real programs through a UPF between namespaces, by `examples/upf/run.sh`: ping, curl, iperf3 and
+//! QUIC, over IPv4 and IPv6.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,8 +20,10 @@ fn python_of_the_gnb() -> Result<PathBuf, String> {
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let python = root.join("target/oracles/mobile/bin/python");
-    if !python.exists() {
-        return Err("no scapy; run tests/setup/mobile.sh".to_owned());
+    let mut imports = Command::new(&python);
+    imports.args(["-c", "import scapy.contrib.gtp, aioquic.asyncio"]);
+    if !imports.output().is_ok_and(|output| output.status.success()) {
+        return Err("no scapy and aioquic; run tests/setup/mobile.sh".to_owned());
     }
     let probe = Command::new("unshare").args(["--net", "true"]).output();
     let has_namespaces = probe.is_ok_and(|output| output.status.success());
@@ -64,10 +67,32 @@ fn run_example(test: &str, settings: &[(&str, &str)]) -> Option<tempfile::TempDi
     Some(results)
 }
 
-/// ping, curl and iperf3 through a UPF. Its gNB is another implementation, its SMF plays over UDP.
+/// QUIC of an independent client and server: whose name its hello has is counted as an application,
+/// and nothing else is.
+fn assert_applications_are_told_apart(session: &Value, read: impl Fn(&str) -> String) {
+    for (name, count) in [
+        ("quic_other", 200_000),
+        ("quic4", 50_000),
+        ("quic6", 50_000),
+    ] {
+        assert_eq!(read(&format!("{name}.txt")).trim(), count.to_string());
+    }
+    let urrs = session["urrs"].as_array().unwrap();
+    for urr_id in [2, 3] {
+        let mut urrs = urrs.iter();
+        let urr = urrs.find(|urr| urr["urr_id"] == urr_id).unwrap();
+        // With headers, handshake and what is sent again: of one connection, not of both.
+        let bytes = number(&urr["dl_bytes"]);
+        assert!((50_000..90_000).contains(&bytes), "{urr}");
+        assert!(number(&urr["ul_bytes"]) > 1200, "{urr}");
+    }
+}
+
+/// ping, curl, iperf3 and QUIC through a UPF, each over IPv4 and IPv6. Its gNB is another
+/// implementation, its SMF plays over UDP.
 #[test]
-fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate() {
-    let name = "real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate";
+fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_quota_and_a_rate() {
+    let name = "real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_quota_and_a_rate";
     let Some(results) = run_example(name, &[]) else {
         return;
     };
@@ -76,7 +101,9 @@ fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate() {
     assert_eq!(received(&read("ping.txt")), (5, 5));
     assert_eq!(received(&read("ping6.txt")), (5, 5));
     // Held while the UE slept, and none lost when its tunnel moved.
-    assert_eq!(received(&read("paged.txt")), (25, 25));
+    for name in ["paged.txt", "paged6.txt"] {
+        assert_eq!(received(&read(name)), (25, 25), "{name}");
+    }
     let reports = json("reports.json");
     let buffer = &reports["buffer"];
     assert!(number(&buffer["stored"]) >= 1, "{reports}");
@@ -93,14 +120,20 @@ fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_rate() {
         rate.and_then(Value::as_f64).unwrap()
     };
     // scapy is slow, not still.
-    assert!(rate("up.json") > 1e5 && rate("down.json") > 1e5);
-    let limited = rate("limited.json");
-    // Of 4 Mb/s, which count IP and UDP headers, with what the meter lets pass at first.
-    assert!((2.5e6..4.4e6).contains(&limited), "{limited}");
+    for name in ["up.json", "down.json", "up6.json", "down6.json"] {
+        assert!(rate(name) > 1e5, "{name}: {}", rate(name));
+    }
+    for name in ["limited.json", "limited6.json"] {
+        // Of 4 Mb/s, which count IP and UDP headers, with what the meter lets pass at first.
+        let limited = rate(name);
+        assert!((2.5e6..4.4e6).contains(&limited), "{name}: {limited}");
+    }
+    assert_applications_are_told_apart(&json("session.json"), read);
     let counters = json("counters.json");
     let mut nodes = counters["nodes"].as_array().unwrap().iter();
     let upf = nodes.find(|node| node["name"] == "upf").unwrap();
     assert!(number(&upf["drops"]["rate_exceeded"]) > 100, "{upf}");
+    assert!(number(&upf["drops"]["quota_exhausted"]) > 1, "{upf}");
     assert_eq!(number(&upf["counters"]["end_markers"]), 1, "{upf}");
     let allocated = number(&counters["buffers"]["allocated"]);
     assert_eq!(number(&counters["buffers"]["free"]), allocated);
@@ -144,12 +177,14 @@ fn real_traffic_passes_an_uplink_classifier_to_the_edge_and_by_n9_to_the_psa() {
     };
     let read = |name: &str| std::fs::read_to_string(results.path().join(name)).unwrap();
     let json = |name: &str| serde_json::from_str::<Value>(&read(name)).unwrap();
-    for name in ["ping.txt", "ping6.txt", "ping_edge.txt"] {
+    for name in ["ping.txt", "ping6.txt", "ping_edge.txt", "ping6_edge.txt"] {
         assert_eq!(received(&read(name)), (5, 5), "{name}");
     }
-    // The UE is the same one on both sides.
+    // The UE is the same one on both sides, over IPv4 and over IPv6.
     for log in ["www.log", "edge.log"] {
-        assert!(read(log).contains("10.45.0.2"), "{}", read(log));
+        for ue in ["10.45.0.2", "2001:db8:45:1::2"] {
+            assert!(read(log).contains(ue), "{}", read(log));
+        }
     }
     let [all, by_n9] = ["sessions.json", "psa_sessions.json"].map(|name| packets(&json(name)));
     // 200 kB by each way, in segments of 1360 bytes at most.

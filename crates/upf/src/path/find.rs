@@ -205,7 +205,7 @@ impl Upf {
                 return Err(Decision::Consumed);
             }
             MessageType::ECHO_RESPONSE => {
-                self.hear_echo(peer, view.sequence().unwrap_or(0));
+                self.hear_echo(peer, view.sequence().unwrap_or(0), now_ns);
                 return Err(Decision::Consumed);
             }
             MessageType::ERROR_INDICATION => {

@@ -109,5 +109,11 @@ fn so_many_are_asked_and_who_never_is_costs_nothing() {
     silent.enter(&[end(1)]);
     silent.believe_down([end(1)].into_iter());
     assert_eq!((silent.next_ns(), silent.iter().count()), (None, 0));
+    assert_eq!(silent.check(u64::MAX - 1), []);
+    assert_eq!(
+        silent.ends().collect::<Vec<_>>(),
+        [end(1)],
+        "known all the same"
+    );
     assert_eq!(TERMS.of_shards(4).interval_ns, 240 * SECOND_NS);
 }

@@ -7,7 +7,7 @@ use catena_wire::pfcp::value::flags::{ReportType, UsageReportTrigger};
 use catena_wire::pfcp::{Cause, Full, Group, Header, IeType, MessageType, View, Writer, key};
 
 use super::scenario::{Answer, Expect, RateStatus, Report, UsageReport};
-use super::{Player, RECOVERY, monitoring, requests};
+use super::{Player, RECOVERY, monitoring, paths, requests};
 use crate::node::message;
 
 impl Player {
@@ -148,8 +148,10 @@ impl Player {
             let v4 = remote.v4.map(IpAddr::V4);
             Some((v4.or(remote.v6.map(IpAddr::V6))?, is_down))
         });
+        let delays = paths::reports(&ies).map_err(|refusal| refusal.to_string())?;
         let is_it = |one: &Expect| match one {
             Expect::Path { peer, is_down } => told == Some((*peer, *is_down)),
+            Expect::PathQos(reports) => told.is_none() && *reports == delays,
             _ => false,
         };
         self.expect(is_it, &view.to_string())?;

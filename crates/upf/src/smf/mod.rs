@@ -7,6 +7,7 @@
 
 mod answers;
 mod monitoring;
+mod paths;
 pub mod port;
 pub(crate) mod quic;
 mod requests;
@@ -83,6 +84,10 @@ pub struct Player {
     sessions: BTreeMap<u64, Known>,
     /// Answers of the SMF to requests of the UPF.
     answers: Vec<Vec<u8>>,
+    /// Answers that come so long behind the next turn.
+    asked: Vec<(u64, Vec<u8>)>,
+    /// What comes to the UPF at these instants.
+    later: Vec<(u64, Vec<u8>)>,
     /// The time of the last marked packet that came, and when it did.
     mark: Option<(u64, u64)>,
     /// Whether the packet at hand is marked.
@@ -114,6 +119,8 @@ impl Player {
             last: Vec::new(),
             sessions: BTreeMap::new(),
             answers: Vec::new(),
+            asked: Vec::new(),
+            later: Vec::new(),
             mark: None,
             is_marked: false,
             browser: None,
@@ -176,6 +183,7 @@ impl Player {
         if let Some(failure) = &self.failure {
             return Turn::Failed(failure.clone());
         }
+        self.take_due(now_ns);
         if !self.answers.is_empty() {
             return Turn::Send(std::mem::take(&mut self.answers));
         }
@@ -197,11 +205,11 @@ impl Player {
             }
             let waits = matches!(self.scenario.steps[self.step].act, Some(Act::Wait(_)));
             if waits && now_ns < self.until_ns {
-                return Turn::Wait(self.until_ns);
+                return Turn::Wait(self.waits_until_ns());
             }
             if !self.expected.is_empty() {
                 if now_ns < self.until_ns {
-                    return Turn::Wait(self.until_ns);
+                    return Turn::Wait(self.waits_until_ns());
                 }
                 return self.fail(format!("this did not come: {:?}", self.expected[0]));
             }
@@ -223,6 +231,8 @@ impl Player {
             Act::AssociateForLoad => {
                 self.associate(CpFunctionFeatures::BUNDL | CpFunctionFeatures::LOAD)
             }
+            Act::AssociateForPaths(rules) => self.want_paths(rules, true),
+            Act::UpdatePaths(rules) => self.want_paths(rules, false),
             Act::Release => self.node_request(MessageType::ASSOCIATION_RELEASE_REQUEST, |writer| {
                 writer.put(key::NODE_ID, &smf)
             }),
@@ -434,12 +444,10 @@ impl Player {
             };
             return self.whole_packet(view.payload(), view.teid(), way);
         }
-        let answers = |one: &Expect| matches!(one, Expect::Echo {});
-        if message == gtpu::MessageType::ECHO_REQUEST && self.expected.iter().any(answers) {
-            let sequence = view.sequence().unwrap_or(0);
-            let answer = wire::echo_response(&self.scenario, way.upf, sequence);
-            self.answers.push(answer);
-            return self.expect(answers, "an Echo Request").map(drop);
+        let sequence = view.sequence().unwrap_or(0);
+        if message == gtpu::MessageType::ECHO_REQUEST && self.take_echo(way.upf, way.dscp, sequence)
+        {
+            return Ok(());
         }
         let about = gtpu::element::Elements::new(view.payload()).error_indication();
         let teid = about.map_or(view.teid(), |(teid, _)| teid);

@@ -9,9 +9,11 @@ use catena_engine::units::Span;
 use serde::Deserialize;
 
 mod monitoring;
+mod paths;
 mod rules;
 
 pub use monitoring::{AnswerRule, DelayReport, DelaysRule, FlowRule, Measured, SrrRule, When};
+pub use paths::{EchoRule, PathDelays, PathInterface, PathReport, PathRule, PathTrigger};
 pub use rules::{
     Action, BarRule, CopyRule, EndpointRule, FarRule, FrameRule, PacketRateRule, PdrRule, QerRule,
     RateStatusRule, Rules, Side, UrrRule,
@@ -66,6 +68,10 @@ pub enum Act {
     Associate,
     /// Association Setup Request, of an SMF that wants to know the UPF's load.
     AssociateForLoad,
+    /// Association Setup Request, of an SMF that wants to know this of GTP-U paths.
+    AssociateForPaths(Vec<PathRule>),
+    /// Association Update Request: it wants to know this of GTP-U paths from now on.
+    UpdatePaths(Vec<PathRule>),
     /// Association Release Request.
     Release,
     /// Heartbeat Request.
@@ -283,8 +289,10 @@ pub enum Expect {
         /// The other UPF.
         upf: IpAddr,
     },
-    /// A GTP-U Echo Request, which the gNB answers; with `gtpu` it does not.
-    Echo {},
+    /// GTP-U Echo Requests, which the gNB answers; with `gtpu` it does not.
+    Echo(EchoRule),
+    /// A Node Report Request with these GTP-U Path QoS Reports; it is answered.
+    PathQos(Vec<PathReport>),
     /// A Node Report Request about a GTP-U path; it is answered.
     Path {
         /// The peer.

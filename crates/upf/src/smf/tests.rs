@@ -166,6 +166,13 @@ fn a_wrong_expectation_is_found_out() {
         ("qos-monitoring", "marked: 1", "marked: 0", "is marked"),
         ("qos-monitoring", "marked: 0", "marked: 1", "too few are"),
         ("qos-monitoring", "dl: 7, ul", "dl: 6, ul", "instead of"),
+        (
+            "path-qos",
+            "average: 11, ",
+            "average: 12, ",
+            "nobody expected",
+        ),
+        ("path-qos", "dscp: 46, after", "dscp: 45, after", "nobody"),
     ] {
         let text = text(name);
         assert!(text.contains(right), "{name}");

@@ -245,6 +245,11 @@ keys! {
     PACKET_DELAY_THRESHOLDS: PacketDelayThresholds;
     MINIMUM_WAIT_TIME: Seconds;
     QOS_MONITORING_MEASUREMENT: QosMonitoringMeasurement;
+    QOS_REPORT_TRIGGER: QosReportTrigger;
+    GTP_U_PATH_INTERFACE_TYPE: GtpUPathInterfaceType;
+    AVERAGE_PACKET_DELAY: Milliseconds;
+    MINIMUM_PACKET_DELAY: Milliseconds;
+    MAXIMUM_PACKET_DELAY: Milliseconds;
     // Usage.
     URR_ID: UrrId;
     LINKED_URR_ID: UrrId;

@@ -3,19 +3,22 @@
 //! their own codecs, in `tests/oracle`.
 
 use catena_wire::pfcp::cause::Cause;
-use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, NodeId, UeIpAddress};
+use catena_wire::pfcp::value::address::{
+    Allocation, FSeid, FTeid, NodeId, RemoteGtpUPeer, UeIpAddress,
+};
 use catena_wire::pfcp::value::detection::SdfFilter;
 use catena_wire::pfcp::value::flags::{
-    ApplyAction, MeasurementMethod, ReportType, ReportingTriggers, UpFunctionFeatures,
-    UsageReportTrigger,
+    ApplyAction, GtpUPathInterfaceType, MeasurementMethod, NodeReportType, QosReportTrigger,
+    ReportType, ReportingTriggers, UpFunctionFeatures, UsageReportTrigger,
 };
 use catena_wire::pfcp::value::forwarding::{
     DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders, RemovedHeader,
     SourceInterface, TrafficClass,
 };
+use catena_wire::pfcp::value::node::Timer;
 use catena_wire::pfcp::value::qos::{BitRates, GateStatus, Qfi};
 use catena_wire::pfcp::value::usage::{Volume, VolumeMeasurement};
-use catena_wire::pfcp::value::{FarId, PdrId, QerId, Seconds, Time, UrrId};
+use catena_wire::pfcp::value::{FarId, Milliseconds, PdrId, QerId, Seconds, Time, UrrId};
 use catena_wire::pfcp::{Full, Header, IeType, MessageType, Writer, key};
 use std::net::Ipv4Addr;
 
@@ -170,8 +173,75 @@ pub(crate) fn report() -> Vec<u8> {
     })
 }
 
+/// The peer of a GTP-U path.
+const PEER: RemoteGtpUPeer<'_> = RemoteGtpUPeer {
+    v4: Some(Ipv4Addr::new(192, 0, 2, 3)),
+    v6: None,
+    destination_interface: None,
+    network_instance: None,
+};
+
+const fn dscp(value: u8) -> TrafficClass {
+    TrafficClass {
+        value: value << 2,
+        mask: 0xfc,
+    }
+}
+
+/// What an SMF wants to know of GTP-U paths.
+#[allow(dead_code, reason = "some tests take the others")]
+pub(crate) fn path_control() -> Vec<u8> {
+    message(MessageType::ASSOCIATION_UPDATE_REQUEST, None, |writer| {
+        writer.put(key::NODE_ID, &NodeId::V4(NODE))?;
+        let group = IeType::GTP_U_PATH_QOS_CONTROL_INFORMATION;
+        writer.group(group, |control| {
+            control.put(key::REMOTE_GTP_U_PEER, &PEER)?;
+            let interfaces = GtpUPathInterfaceType::N3;
+            control.put(key::GTP_U_PATH_INTERFACE_TYPE, &interfaces)?;
+            let trigger = QosReportTrigger::PER | QosReportTrigger::THR;
+            control.put(key::QOS_REPORT_TRIGGER, &trigger)?;
+            control.put(key::TRANSPORT_LEVEL_MARKING, &dscp(46))?;
+            control.put(key::TRANSPORT_LEVEL_MARKING, &dscp(10))?;
+            control.put(key::MEASUREMENT_PERIOD, &Seconds(60))?;
+            control.put(key::AVERAGE_PACKET_DELAY, &Milliseconds(5))?;
+            control.put(key::MINIMUM_PACKET_DELAY, &Milliseconds(3))?;
+            control.put(key::MAXIMUM_PACKET_DELAY, &Milliseconds(258))?;
+            control.put(key::TIMER, &Timer::at_least(20))
+        })
+    })
+}
+
+/// What a UPF tells of a GTP-U path.
+#[allow(dead_code, reason = "some tests take the others")]
+pub(crate) fn path_report() -> Vec<u8> {
+    message(MessageType::NODE_REPORT_REQUEST, None, |writer| {
+        writer.put(key::NODE_ID, &NodeId::V4(NODE))?;
+        writer.put(key::NODE_REPORT_TYPE, &NodeReportType::GPQR)?;
+        writer.group(IeType::GTP_U_PATH_QOS_REPORT, |report| {
+            report.put(key::REMOTE_GTP_U_PEER, &PEER)?;
+            let interfaces = GtpUPathInterfaceType::N9;
+            report.put(key::GTP_U_PATH_INTERFACE_TYPE, &interfaces)?;
+            report.put(key::QOS_REPORT_TRIGGER, &QosReportTrigger::IRE)?;
+            report.put(key::TIME_STAMP, &Time(0xe800_0003))?;
+            report.put(key::START_TIME, &Time(0xe800_0001))?;
+            report.group(IeType::QOS_INFORMATION, |information| {
+                information.put(key::AVERAGE_PACKET_DELAY, &Milliseconds(4))?;
+                information.put(key::MINIMUM_PACKET_DELAY, &Milliseconds(1))?;
+                information.put(key::MAXIMUM_PACKET_DELAY, &Milliseconds(70_000))?;
+                information.put(key::TRANSPORT_LEVEL_MARKING, &dscp(46))
+            })
+        })
+    })
+}
+
 /// All of them.
 #[allow(dead_code, reason = "some tests name each")]
-pub(crate) fn all() -> [Vec<u8>; 3] {
-    [association_setup(), establishment(), report()]
+pub(crate) fn all() -> [Vec<u8>; 5] {
+    [
+        association_setup(),
+        establishment(),
+        report(),
+        path_control(),
+        path_report(),
+    ]
 }

@@ -136,6 +136,7 @@ flag_values!(
     DataStatus,
     EthernetFilterProperties,
     EthernetPduSessionInformation,
+    GtpUPathInterfaceType,
     IpVersion,
     MeasurementInformation,
     MeasurementMethod,
@@ -145,6 +146,7 @@ flag_values!(
     Proxying,
     QerControlIndications,
     QerIndications,
+    QosReportTrigger,
     ReportType,
     ReportingFrequency,
     ReportingTriggers,
@@ -302,6 +304,19 @@ flags! {
         EVETT = 5/1 "Event triggered";
         PERIO = 5/2 "Periodic";
         SESRL = 5/3 "Session released";
+    }
+
+    /// When delays of a GTP-U path are told, and why they were (8.2.165).
+    QosReportTrigger(u8, 1, nonzero) {
+        PER = 5/1 "Periodic reporting";
+        THR = 5/2 "Event triggered, by a threshold";
+        IRE = 5/3 "Immediate report";
+    }
+
+    /// Which GTP-U paths are meant, or which one is told of (8.2.166).
+    GtpUPathInterfaceType(u8, 1, nonzero) {
+        N9 = 5/1 "N9";
+        N3 = 5/2 "N3";
     }
 
     /// What a node report tells (8.2.69).

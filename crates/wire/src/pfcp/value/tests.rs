@@ -121,6 +121,8 @@ fn contradictions_and_reserved_values_are_refused() {
         (IeType::REQUESTED_QOS_MONITORING, "10"),
         (IeType::REPORTING_FREQUENCY, "00"),
         (IeType::PACKET_DELAY_THRESHOLDS, "08"),
+        (IeType::QOS_REPORT_TRIGGER, "08"),
+        (IeType::GTP_U_PATH_INTERFACE_TYPE, "04"),
     ];
     for (ie_type, text) in table {
         assert_eq!(

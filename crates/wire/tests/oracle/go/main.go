@@ -96,6 +96,44 @@ func report() message.Message {
 	)
 }
 
+func pathControl() message.Message {
+	return message.NewAssociationUpdateRequest(sequence,
+		ie.NewNodeID("192.0.2.1", "", ""),
+		ie.NewGTPUPathQoSControlInformation(
+			ie.NewRemoteGTPUPeer(0x02, "192.0.2.3", "", 0, ""),
+			ie.NewGTPUPathInterfaceType(1, 0),
+			ie.NewQoSReportTrigger(0, 1, 1),
+			ie.NewTransportLevelMarking(46<<10|0xfc),
+			ie.NewTransportLevelMarking(10<<10|0xfc),
+			ie.NewMeasurementPeriod(time.Minute),
+			ie.NewAveragePacketDelay(5*time.Millisecond),
+			ie.NewMinimumPacketDelay(3*time.Millisecond),
+			ie.NewMaximumPacketDelay(258*time.Millisecond),
+			ie.NewTimer(20*time.Second),
+		),
+	)
+}
+
+func pathReport() message.Message {
+	return message.NewNodeReportRequest(sequence,
+		ie.NewNodeID("192.0.2.1", "", ""),
+		ie.NewNodeReportType(0x08),
+		ie.NewGTPUPathQoSReport(
+			ie.NewRemoteGTPUPeer(0x02, "192.0.2.3", "", 0, ""),
+			ie.NewGTPUPathInterfaceType(0, 1),
+			ie.NewQoSReportTrigger(1, 0, 0),
+			ie.NewEventTimeStamp(instant(0xe8000003)),
+			ie.NewStartTime(instant(0xe8000001)),
+			ie.NewQoSInformationInGTPUPathQoSReport(
+				ie.NewAveragePacketDelay(4*time.Millisecond),
+				ie.NewMinimumPacketDelay(time.Millisecond),
+				ie.NewMaximumPacketDelay(70*time.Second),
+				ie.NewTransportLevelMarking(46<<10|0xfc),
+			),
+		),
+	)
+}
+
 func answer(verb, argument string) (message.Message, error) {
 	switch verb + " " + argument {
 	case "build association_setup":
@@ -104,6 +142,10 @@ func answer(verb, argument string) (message.Message, error) {
 		return establishment(), nil
 	case "build report":
 		return report(), nil
+	case "build path_control":
+		return pathControl(), nil
+	case "build path_report":
+		return pathReport(), nil
 	}
 	bytes, err := hex.DecodeString(argument)
 	if err != nil {

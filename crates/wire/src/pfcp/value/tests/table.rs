@@ -464,6 +464,13 @@ pub(super) const TABLE: &[(IeType, &str, usize, &str)] = &[
         "QosMonitoringMeasurement { delays: PacketDelays { dl_ms: None, ul_ms: None, rp_ms: None }, \
          has_failed: true }",
     ),
+    (IeType::QOS_REPORT_TRIGGER, "05", 1, "PER|IRE"),
+    (IeType::QOS_REPORT_TRIGGER, "02", 1, "THR"),
+    (IeType::GTP_U_PATH_INTERFACE_TYPE, "01", 1, "N9"),
+    (IeType::GTP_U_PATH_INTERFACE_TYPE, "02", 1, "N3"),
+    (IeType::AVERAGE_PACKET_DELAY, "00000102", 4, "258"),
+    (IeType::MINIMUM_PACKET_DELAY, "00000001", 4, "1"),
+    (IeType::MAXIMUM_PACKET_DELAY, "ffffffff", 4, "4294967295"),
     (IeType::QER_CONTROL_INDICATIONS, "01", 1, "RCSR"),
     (IeType::QER_INDICATIONS, "01", 1, "IQFISN"),
     (IeType::URR_ID, "00000001", 4, "1"),
