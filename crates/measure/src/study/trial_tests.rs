@@ -21,7 +21,13 @@ use crate::stats::histogram::Histogram;
 use crate::stats::random::Random;
 
 /// A trial whose rate is `rate_pps` at `max`, and whose delays are around `delay_ns` at a load.
-fn record(study: &Study, cell: &Cell, block: u32, rate_pps: f64, delay_ns: f64) -> Record {
+fn record(
+    study: &Study,
+    cell: &Cell,
+    block: u32,
+    rate_pps: f64,
+    delay_ns: f64,
+) -> Record {
     let has_load = study.level(cell, RATE) != "max";
     let mut random = Random::new(u64::from(block));
     let mut raw = Histogram::new();
@@ -71,6 +77,7 @@ fn record(study: &Study, cell: &Cell, block: u32, rate_pps: f64, delay_ns: f64) 
                 }),
             }),
             watts: Some(50.0),
+            sent: None,
         }),
         blame: None,
         probe_tax: None,
