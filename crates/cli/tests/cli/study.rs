@@ -267,6 +267,9 @@ fn a_report_drawn_again_from_its_journal_is_the_same() {
     assert_eq!(document["noise"][0][0], "all");
     assert!(document["environment"].to_string().contains("wake-up"));
     let (first, journal_before) = (report(&place), journal(&place));
+    let blocks = String::from_utf8(first["blocks.csv"].clone()).unwrap();
+    assert!(blocks.starts_with("block,rate,rate_pps,p50_ns,p99_ns,pdv_ns\n1,max,"));
+    assert_eq!(blocks.lines().count(), 1 + 4);
     // None of these options is of a trial.
     run(&["--report", "--warmup", "70ms"]);
     assert!(report(&place) == first, "--report");

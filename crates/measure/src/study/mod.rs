@@ -10,11 +10,15 @@
 //! Only [`journal`] and [`wire`] touch the machine. `catena measure study` runs the trials.
 
 pub mod bias;
+pub mod by_levels;
+#[cfg(test)]
+mod by_levels_tests;
 pub mod cell;
 pub mod cell_result;
 pub mod chain;
 mod combinations;
 pub mod document;
+pub mod effect;
 pub mod findings;
 #[cfg(test)]
 mod findings_tests;
@@ -24,6 +28,7 @@ pub mod run;
 pub mod standing;
 pub mod summary;
 pub mod suspicion;
+pub mod tables;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -8,7 +8,8 @@ use super::bias::{baselines, settings};
 use super::cell::{MODE, RATE, SIZE};
 use super::journal::{Journal, JournalError, latest};
 use super::record::{LatencyRecord, Lateness};
-use super::summary::{csv, idle_shares, summarise, taxed};
+use super::summary::{idle_shares, summarise, taxed};
+use super::tables::csv;
 use super::tests::{CROSSED, study};
 use super::*;
 use crate::compare::{Comparison, Verdict};
@@ -21,7 +22,7 @@ use crate::stats::histogram::Histogram;
 use crate::stats::random::Random;
 
 /// A trial whose rate is `rate_pps` at `max`, and whose delays are around `delay_ns` at a load.
-fn record(
+pub(super) fn record(
     study: &Study,
     cell: &Cell,
     block: u32,

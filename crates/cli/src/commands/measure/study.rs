@@ -11,7 +11,7 @@ use catena_measure::doctor::{Tree, tick_hz};
 use catena_measure::study::cell::{PORT, STATES};
 use catena_measure::study::journal::{self, Contents, Journal};
 use catena_measure::study::wire::WireKind;
-use catena_measure::study::{Level, Record, Run, Study, Unit, bias, run};
+use catena_measure::study::{Level, Record, Run, Study, Unit, bias, run, tables};
 
 use super::{Common, Folder, parse_count};
 use crate::commands::{Failure, Outcome};
@@ -142,6 +142,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         bench.document.summary += &format!(" Cut short: {why}.");
     }
     bench.tell_noise(run::noise(&runs));
+    let blocks = tables::blocks_csv(&study, &records);
+    bench.output.write_blocks(&blocks)?;
     bench.document.study = Some(results);
     bench.conclude(args.common.json)?;
     match cut {
