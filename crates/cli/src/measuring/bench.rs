@@ -16,6 +16,7 @@ use catena_measure::flow_quality::Quality;
 use catena_measure::latency::stall::{NoiseBracket, NoiseFloor};
 use catena_measure::report::{Document, TrialRow, time};
 use catena_measure::stats::quantile::median;
+use catena_measure::study::{Record, bias};
 use catena_measure::traffic::send_record::SendRecord;
 
 use super::environment;
@@ -34,6 +35,8 @@ const GENERATOR_REPEATS: u32 = 2;
 /// How often a trial without a device is repeated: it is a matter of a moment, and says so if it
 /// gave nothing.
 const BASELINE_REPEATS: u32 = 2;
+/// Row of the environment on how trials are run.
+const TRIALS: &str = "trials";
 /// Samples from which on a median is one.
 const MEDIAN_SAMPLES: usize = 50;
 
@@ -253,9 +256,43 @@ impl Bench {
         Ok(found)
     }
 
-    /// Tells of baselines that were measured before, and holds them against `extremes`.
-    pub(crate) fn keep_baselines(&mut self, (baselines, extremes): (Vec<Baseline>, Extremes)) {
-        (self.baselines, self.extremes) = (baselines, extremes);
+    /// Tells of a study's trials by what its journal keeps of them, so that whoever draws the
+    /// report again says the same. `wattmeter` is the reading that stood for the machine's own.
+    pub(crate) fn keep_records(&mut self, records: &[Record], wattmeter: Option<f64>) {
+        (self.baselines, self.extremes) = bias::baselines(records);
+        self.sent = bias::sent(records).0;
+        self.power = Power::metered(wattmeter);
+        for record in records {
+            self.power.add_record(record);
+        }
+    }
+
+    /// The noise floor before the first trial, if it was watched; whoever takes it tells it.
+    pub(crate) const fn take_noise(&mut self) -> Option<NoiseFloor> {
+        self.before.take()
+    }
+
+    /// The noise floor now.
+    pub(crate) fn noise_now(&self) -> NoiseFloor {
+        self.progress.clear();
+        environment::noise_floor(self.trials.noise)
+    }
+
+    /// How trials are run, for the environment of a report.
+    pub(crate) fn trials_row(&self) -> (String, String) {
+        let how = self
+            .starts
+            .describe(self.trials.warmup, self.trials.rivals_max);
+        (TRIALS.to_owned(), how)
+    }
+
+    /// Puts the noise floors around some trials into the report.
+    pub(crate) fn tell_noise(&mut self, brackets: Vec<(String, NoiseBracket)>) {
+        if brackets.iter().any(|(_, bracket)| bracket.is_noisy) {
+            let word = " The machine's noise changed by more than a factor of 2 meanwhile.";
+            self.document.summary += word;
+        }
+        self.document.noise.extend(brackets);
     }
 
     fn note(&mut self, outcome: &TrialOutcome, fate: &Fate, name: &str) {
@@ -339,20 +376,16 @@ impl Bench {
         self.progress.clear();
         if let Some(before) = self.before.take() {
             let bracket = NoiseBracket::of(before, environment::noise_floor(self.trials.noise));
-            if bracket.is_noisy {
-                let word = " The machine's noise changed by more than a factor of 2 meanwhile.";
-                self.document.summary += word;
-            }
-            self.document.noise.push(("all".to_owned(), bracket));
+            self.tell_noise(vec![("all".to_owned(), bracket)]);
         }
         self.describe_packets();
         let rows = baseline_rows(&self.baselines, &self.extremes);
         self.document.results.extend(rows);
-        self.document.environment.push((
-            "trials".to_owned(),
-            self.starts
-                .describe(self.trials.warmup, self.trials.rivals_max),
-        ));
+        let environment = &self.document.environment;
+        if !environment.iter().any(|(name, _)| name == TRIALS) {
+            let row = self.trials_row();
+            self.document.environment.push(row);
+        }
         self.output.write(&self.document)?;
         if as_json {
             return crate::document::print_whole(&self.document);

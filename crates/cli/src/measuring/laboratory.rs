@@ -161,7 +161,11 @@ impl<'a> Laboratory<'a> {
                 Ok(kept)
             }
             Ok(Err(why)) => Err(why),
-            Err(ended) => return Ok(Err(ended)),
+            Err(ended) => {
+                // Of a trial without a record, the journal has no attempts either.
+                bench.document.trials.truncate(first);
+                return Ok(Err(ended));
+            }
         };
         record.attempts = bench.document.trials[first..].to_vec();
         Ok(Ok(record))

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use catena_measure::probes::ProbeReport;
 use catena_measure::report::{self, Document};
-use catena_measure::study::{findings, summary};
+use catena_measure::study::{findings, tables};
 
 use crate::commands::Failure;
 
@@ -52,7 +52,7 @@ impl Output {
             ("report.html", report::html(document)),
         ];
         if let Some(study) = &document.study {
-            forms.push(("cells.csv", summary::csv(study)));
+            forms.push(("cells.csv", tables::csv(study)));
             let findings = findings::page(&document.title, study, &document.standings());
             forms.push(("findings.md", findings));
         }
@@ -86,6 +86,11 @@ impl Output {
     pub(crate) fn write_probes(&self, reports: &[ProbeReport]) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(reports).map_err(Failure::running)?;
         self.write_file("probes.json", &text)
+    }
+
+    /// Writes what each trial of a study told, which is in its journal and not in the document.
+    pub(crate) fn write_blocks(&self, text: &str) -> Result<(), Failure> {
+        self.write_file("blocks.csv", text)
     }
 
     fn write_file(&self, name: &str, text: &str) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 
 use catena_measure::device::Outcome as TrialOutcome;
 use catena_measure::doctor::energy::gbps_per_watt;
+use catena_measure::study::Record;
 
 /// What trials that count moved, and what that took.
 #[derive(Debug, Default)]
@@ -27,11 +28,24 @@ impl Power {
     pub(super) fn add(&mut self, outcome: &TrialOutcome, frame_len: f64) {
         let seconds = outcome.offer.duration.as_secs_f64();
         let own = outcome.energy.map(|energy| energy.watts());
-        let Some(watts) = self.watts.or(own) else {
+        let bits = outcome.forwarded() as f64 * frame_len * 8.0;
+        self.add_trial(self.watts.or(own), bits, seconds);
+    }
+
+    /// Adds a trial of a study, as its journal keeps it.
+    pub(super) fn add_record(&mut self, record: &Record) {
+        if let (Ok(found), Some(trial)) = (&record.result, record.attempts.last()) {
+            let bits = found.forwarded as f64 * found.frame_len * 8.0;
+            self.add_trial(found.watts, bits, trial.duration_s);
+        }
+    }
+
+    fn add_trial(&mut self, watts: Option<f64>, bits: f64, seconds: f64) {
+        let Some(watts) = watts else {
             return;
         };
         self.is_metered = true;
-        self.bits += outcome.forwarded() as f64 * frame_len * 8.0;
+        self.bits += bits;
         self.joules += watts * seconds;
         self.seconds += seconds;
     }

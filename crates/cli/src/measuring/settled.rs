@@ -1,5 +1,6 @@
 //! What a report says of steady state where values were measured one after the other.
 
+use catena_measure::search::steady::Change;
 use catena_measure::stats::Interval;
 
 /// In its row and in the summary: whether the second half of what was measured is what the first
@@ -20,15 +21,39 @@ pub(crate) fn words(what: &str, change: Option<&Interval>) -> (String, String) {
         percent(change.low),
         percent(change.high)
     );
-    if (change.low..=change.high).contains(&1.0) {
+    judged(!(change.low..=change.high).contains(&1.0), &numbers)
+}
+
+/// The same of a search, by what trials of one load and length lost.
+pub(crate) fn of_search(change: Option<&Change>) -> (String, String) {
+    let Some(change) = change else {
         return (
-            format!("yes: no drift could be shown; {numbers}"),
+            "not known: too few trials of one load and length".to_owned(),
             String::new(),
+        );
+    };
+    let numbers = format!(
+        "of {} trials of {} loads and lengths, the first halves lost {:.3} %, the second {:.3} %; \
+         by chance alone they would differ so with p = {:.4}",
+        change.trials,
+        change.sets,
+        change.first * 100.0,
+        change.second * 100.0,
+        change.p
+    );
+    judged(change.is_shown(), &numbers)
+}
+
+fn judged(is_changed: bool, numbers: &str) -> (String, String) {
+    if is_changed {
+        return (
+            format!("no: {numbers}"),
+            format!(" NOT STEADY: {numbers}; lengthen --warmup, and look at the machine."),
         );
     }
     (
-        format!("no: {numbers}"),
-        format!(" NOT STEADY: {numbers}; lengthen --warmup, and look at the machine."),
+        format!("yes: no drift could be shown; {numbers}"),
+        String::new(),
     )
 }
 
@@ -55,5 +80,27 @@ mod tests {
             "{summary}"
         );
         assert!(words("the ratio", None).0.starts_with("not known"));
+    }
+
+    #[test]
+    fn a_search_tells_what_its_halves_lost_and_by_what_chance() {
+        let change = |p| Change {
+            sets: 3,
+            trials: 60,
+            first: 0.0,
+            second: 0.002,
+            p,
+        };
+        let (row, summary) = of_search(Some(&change(0.4)));
+        assert!(row.starts_with("yes") && summary.is_empty(), "{row}");
+        let (row, summary) = of_search(Some(&change(0.0005)));
+        let numbers = "of 60 trials of 3 loads and lengths, the first halves lost 0.000 %, the \
+                       second 0.200 %; by chance alone they would differ so with p = 0.0005";
+        assert_eq!(row, format!("no: {numbers}"));
+        assert!(
+            summary.starts_with(&format!(" NOT STEADY: {numbers}")),
+            "{summary}"
+        );
+        assert!(of_search(None).0.starts_with("not known"));
     }
 }

@@ -191,7 +191,7 @@ fn a_search_ends_with_bounds_and_says_what_it_deviates_from() {
     );
     let steady = result(&document, "steady state");
     assert!(
-        steady.contains("the first half lost ") || steady.starts_with("not known"),
+        steady.contains("the first halves lost ") || steady.starts_with("not known"),
         "{steady}"
     );
     let limits = result(&document, "load limits");

@@ -1,5 +1,6 @@
 //! `catena measure study`: small studies that run, are killed, go on, and say what they found.
 
+use std::collections::BTreeMap;
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -47,6 +48,24 @@ fn study(place: &Place, more: &[&str]) -> Ended {
 
 fn journal(place: &Place) -> String {
     std::fs::read_to_string(place.path("out/study.jsonl")).unwrap_or_default()
+}
+
+/// How many trials stand in a journal.
+fn trials(journal: &str) -> usize {
+    let is_trial = |line: &&str| line.starts_with("{\"block\"") && line.ends_with('}');
+    journal.lines().filter(is_trial).count()
+}
+
+/// All files of a report, by name.
+fn report(place: &Place) -> BTreeMap<String, Vec<u8>> {
+    let folder = std::fs::read_dir(place.path("out")).unwrap().flatten();
+    let files = folder.filter(|entry| entry.file_name() != "study.jsonl");
+    files
+        .map(|entry| {
+            let name = entry.file_name().into_string().unwrap();
+            (name, std::fs::read(entry.path()).unwrap())
+        })
+        .collect()
 }
 
 /// Latencies that bear the names of RFCs say what those ask for beyond.
@@ -141,7 +160,7 @@ fn a_study_is_killed_goes_on_and_keeps_every_trial() {
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();
     until("three trials are done", || {
-        (journal(&place).lines().count() >= 4).then_some(())
+        (trials(&journal(&place)) >= 3).then_some(())
     });
     child.kill().unwrap();
     child.wait().unwrap();
@@ -173,7 +192,9 @@ fn a_study_is_killed_goes_on_and_keeps_every_trial() {
         after.starts_with(&before[..kept]),
         "finished trials are kept"
     );
-    assert_eq!(after.lines().count(), 1 + 20);
+    // Beside the trials, the beginning of the run that was killed, and of this one.
+    assert_eq!(trials(&after), 20);
+    assert_eq!(after.lines().count(), 1 + 20 + 2);
     assert_whole(&place, &document, 10, 2);
     assert_eq!(
         document["commands"].as_array().unwrap().len(),
@@ -220,6 +241,63 @@ fn a_study_is_killed_goes_on_and_keeps_every_trial() {
             .stdout
             .contains("6 combinations in 2 blocks are 12 trials")
     );
+}
+
+/// Noise, lateness, power and settings are those of the trials, whoever draws their report.
+#[test]
+fn a_report_drawn_again_from_its_journal_is_the_same() {
+    let place = Place::new();
+    let text = "name: again\nblocks: 2\ntrial: 30ms\nfactors: { rate: [max, 5kpps] }\n";
+    place.write("study.yaml", text);
+    let run = |more: &[&str]| {
+        let mut all = vec!["measure", "study", "study.yaml", "--out", "out", "--json"];
+        all.extend(more);
+        place.catena(&all).assert_code(0).json()
+    };
+    let patient = ["--repeats", "40", "--warmup", "10ms", "--rivals", "1"];
+    let measured = ["--noise", "20ms", "--watts", "50"];
+    let document = run(&[patient.as_slice(), &measured].concat());
+    for row in [
+        "generator's lateness, all packets sent",
+        "as --watts says",
+        "Gbit/s per watt",
+    ] {
+        assert!(document["results"].to_string().contains(row), "{row}");
+    }
+    assert_eq!(document["noise"][0][0], "all");
+    assert!(document["environment"].to_string().contains("wake-up"));
+    let (first, journal_before) = (report(&place), journal(&place));
+    let blocks = String::from_utf8(first["blocks.csv"].clone()).unwrap();
+    assert!(blocks.starts_with("block,rate,rate_pps,p50_ns,p99_ns,pdv_ns\n1,max,"));
+    assert_eq!(blocks.lines().count(), 1 + 4);
+    // None of these options is of a trial.
+    run(&["--report", "--warmup", "70ms"]);
+    assert!(report(&place) == first, "--report");
+    run(&["--noise", "10ms"]);
+    assert!(report(&place) == first, "nothing is due");
+    assert_eq!(journal(&place), journal_before);
+
+    // A journal of the first version has none of it, and is read all the same.
+    let without = |line: &str| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        if let Some(measured) = line.pointer_mut("/result/Ok") {
+            measured.as_object_mut().unwrap().remove("sent");
+        }
+        line.to_string() + "\n"
+    };
+    let lines = journal_before.lines();
+    let lines = lines.filter(|line| !line.starts_with("{\"run\""));
+    let old: String = lines.map(without).collect();
+    place.write("out/study.jsonl", old.replace("study/2", "study/1"));
+    let document = run(&["--report"]);
+    assert_eq!(document["study"]["done"], 4);
+    let results = document["results"].to_string();
+    assert!(
+        results.contains("not known of 2 trials at a load, which are of an older version")
+            && !results.contains("all packets sent"),
+        "{results}"
+    );
+    place.assert_nothing_left();
 }
 
 #[test]

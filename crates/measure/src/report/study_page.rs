@@ -7,6 +7,7 @@ use super::study_figures as figures;
 use crate::compare::Verdict;
 use crate::latency::steady::{FALSE_ALARMS, Steadiness};
 use crate::plot::{Axis, escape};
+use crate::study::by_levels::{is_by_levels, tables};
 use crate::study::summary::{CellResult, Effect, MARGIN, METRICS, Metric, Spread, StudyResults};
 
 /// A value with three digits, and its interval, both in the unit that suits the value.
@@ -82,6 +83,7 @@ pub(super) fn write(page: &mut Page, results: &StudyResults, standings: &[&(Stri
     }
     distributions(page, results);
     effects(page, &results.effects);
+    by_levels(page, &results.effects);
     probe_costs(page, results);
     cells(page, results);
 }
@@ -218,13 +220,14 @@ fn effects(page: &mut Page, effects: &[Effect]) {
         "<h3>What each factor does</h3>\n<p>Ratios to the first level of the factor, over pairs of \
          trials of one block that differ in nothing else; each with its 95 % interval over blocks. \
          Verdicts come from p-values that Holm's method corrects for the number of comparisons in \
-         this table ({}): the chance of any false HIGHER or LOWER among them is 5 %. \"Same\" is \
+         this report ({}): the chance of any false HIGHER or LOWER among them is 5 %. \"Same\" is \
          within {} %.</p>",
         effects.len(),
         MARGIN * 100.0
     );
     let rows: Vec<_> = effects
         .iter()
+        .filter(|effect| !is_by_levels(effect))
         .map(|effect| {
             let within = effect.within.as_ref();
             vec![
@@ -246,6 +249,35 @@ fn effects(page: &mut Page, effects: &[Effect]) {
         "what", "where", "value", "ratio", "interval", "p (Holm)", "verdict", "pairs",
     ];
     table(page, &heads, &rows);
+}
+
+/// Comparisons within levels of several factors; they are among those that are corrected together.
+fn by_levels(page: &mut Page, effects: &[Effect]) {
+    for found in tables(effects) {
+        let _ = writeln!(
+            page,
+            "<h3>{}: {} / {}, by {}</h3>",
+            escape(found.factor),
+            escape(found.level),
+            escape(found.against),
+            escape(&found.within.join(" and "))
+        );
+        let heads: Vec<_> = found.within.iter().chain(&found.metrics).copied().collect();
+        let text = |effect: &Option<&Effect>| {
+            let Some(effect) = effect else {
+                return String::new();
+            };
+            let p = effect.p_corrected.map_or_else(|| "n/a".to_owned(), p_value);
+            let ratio = spread(&effect.ratio, "");
+            format!("{ratio} {}, p {p}", verdict(effect.verdict))
+        };
+        let rows = found.rows.iter().map(|(levels, effects)| {
+            let levels = levels.iter().map(|level| (*level).to_owned());
+            levels.chain(effects.iter().map(text)).collect()
+        });
+        let rows: Vec<Vec<String>> = rows.collect();
+        table(page, &heads, &rows);
+    }
 }
 
 fn cells(page: &mut Page, results: &StudyResults) {

@@ -16,6 +16,7 @@
 //! - [`mrr`]: forwarding rate at the highest load.
 //! - [`back_to_back`]: longest burst without loss, RFC 9004.
 //! - [`soak`]: loss over a long time at one load.
+//! - [`steady`]: whether a search's later trials lost what its earlier ones did.
 
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ pub mod preset;
 #[cfg(test)]
 pub(crate) mod simulated_device;
 pub mod soak;
+pub mod steady;
 
 /// What a trial shall be: MLRsearch's Trial Input (RFC 9971 4.5.3), and for bursts how many
 /// packets.

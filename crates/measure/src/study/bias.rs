@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::Record;
 use crate::device::{Baseline, Extremes};
+use crate::traffic::send_record::SendRecord;
 
 /// The tester's own trials of all blocks, and the results that these are held against.
 pub fn baselines(records: &[Record]) -> (Vec<Baseline>, Extremes) {
@@ -22,6 +23,21 @@ pub fn baselines(records: &[Record]) -> (Vec<Baseline>, Extremes) {
         }
     }
     (own.collect(), extremes)
+}
+
+/// What the generator sent in all trials at a load, by how late, and what the device held back; and
+/// how many trials do not say it.
+pub fn sent(records: &[Record]) -> (SendRecord, usize) {
+    let (mut all, mut silent) = (SendRecord::default(), 0);
+    let measured = records.iter();
+    let measured = measured.filter_map(|record| record.result.as_ref().ok());
+    for found in measured.filter(|found| found.latency.is_some()) {
+        match &found.sent {
+            Some(sent) => all.add_lateness(sent),
+            None => silent += 1,
+        }
+    }
+    (all, silent)
 }
 
 /// How the workers of each mode waited, and how the programs were built that ran the trials.

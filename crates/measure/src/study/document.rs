@@ -58,6 +58,9 @@ struct Written {
     /// Combinations that are left out: a map from factors to levels.
     #[serde(default)]
     without: Vec<BTreeMap<String, Value>>,
+    /// Comparisons by levels of several factors, beside those that every study has.
+    #[serde(default)]
+    compare: Vec<Compared>,
     /// Image of containers.
     image: Option<String>,
 }
@@ -126,6 +129,16 @@ impl PortTemplate {
     }
 }
 
+/// A factor whose levels are compared within each combination of the levels of others.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Compared {
+    /// The factor.
+    pub factor: String,
+    /// The others.
+    pub within: Vec<String>,
+}
+
 /// A checked study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Study {
@@ -149,14 +162,18 @@ pub struct Study {
     pub ports: BTreeMap<String, PortTemplate>,
     /// Levels, by factor, of combinations that are left out.
     pub without: Vec<BTreeMap<String, Vec<String>>>,
+    /// Comparisons by levels of several factors. They decide nothing of what is measured, so that
+    /// a journal does not depend on them.
+    #[serde(skip)]
+    pub compare: Vec<Compared>,
     /// Image of containers.
     pub image: Option<String>,
 }
 
 /// Keys of a study.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "name", "seed", "blocks", "trial", "samples", "profile", "nf", "factors", "ports", "without",
-    "image",
+    "compare", "image",
 ];
 
 impl Study {
@@ -197,10 +214,12 @@ impl Study {
             levels: cell::read_factors(sections.get("factors"), errors_of),
             ports: ports.unwrap_or_default(),
             without: Vec::new(),
+            compare: section(sections, "compare", errors_of).unwrap_or_default(),
             image: section(sections, "image", errors_of),
         };
         study.read_without(without.unwrap_or_default(), errors_of);
         study.check_numbers(sections, errors_of);
+        study.check_compared(errors_of);
         // What could not be read stands for its default, about which nothing need be said.
         let mut further = Vec::new();
         study.check_profiles(&mut further);
@@ -358,6 +377,41 @@ impl Study {
             }
             self.without.push(left_out);
         }
+    }
+
+    fn check_compared(&self, errors: &mut ConfigErrors) {
+        for (index, compared) in self.compare.iter().enumerate() {
+            let path = format!("compare[{index}]");
+            let mut named = BTreeSet::new();
+            let others = compared.within.iter().enumerate();
+            let others = others.map(|(at, name)| (format!("{path}.within[{at}]"), name));
+            let all = std::iter::once((format!("{path}.factor"), &compared.factor)).chain(others);
+            for (path, name) in all {
+                if !FACTORS.contains(&name.as_str()) {
+                    let message = format!("\"{name}\" is no factor");
+                    let repair = format!("the factors are {}", FACTORS.join(", "));
+                    errors.push(ConfigError::new(path, message, repair));
+                } else if !named.insert(name) {
+                    let message = format!("the factor \"{name}\" is named already");
+                    errors.push(ConfigError::new(path, message, "leave it out"));
+                }
+            }
+            if compared.within.is_empty() {
+                let message = "within no factor".to_owned();
+                let repair = "name one or more, like [port, rate]";
+                errors.push(ConfigError::new(format!("{path}.within"), message, repair));
+            }
+        }
+    }
+
+    /// What `compare` asks for: the place of a factor, and those of the factors within whose levels
+    /// it is compared.
+    pub(super) fn compared(&self) -> impl Iterator<Item = (usize, Vec<usize>)> {
+        let place = |name: &String| FACTORS.iter().position(|known| known == name);
+        self.compare.iter().filter_map(move |compared| {
+            let within = compared.within.iter().filter_map(place);
+            Some((place(&compared.factor)?, within.collect()))
+        })
     }
 
     /// Every size and rate with the profile, by the profile's own checker.

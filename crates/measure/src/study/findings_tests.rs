@@ -20,6 +20,7 @@ fn effect(level: &str, ratio: f64, [low, high]: [f64; 2]) -> Effect {
         level: level.to_owned(),
         against: "link".to_owned(),
         within: None,
+        and_within: Vec::new(),
         metric: "latency p99".to_owned(),
         ratio: Spread {
             estimate: ratio,

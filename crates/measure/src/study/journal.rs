@@ -1,8 +1,11 @@
 //! The journal of a study: every trial, on the disk before the next one begins.
 //!
 //! One JSON value a line. The first line says which study this is; each further one is a
-//! [`Record`]. Lines are only ever appended, each in one write that is synchronised, so that after
-//! a crash at most the last line is half there; it is dropped with a word. Who writes holds a lock.
+//! [`Record`], or a [`Run`] of the command that measures: one before its first trial, and again
+//! with the noise floor behind its last. With them a report that is drawn from the journal is the
+//! one that was written first. Lines are only ever appended, each in one write that is
+//! synchronised, so that after a crash at most the last line is half there; it is dropped with a
+//! word. Who writes holds a lock.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -14,9 +17,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::record::Record;
+use super::run::Run;
 
 /// Version of the form of journals; goes up when a reader of the old form would err.
-pub const SCHEMA: &str = "catena.measure.study/1";
+pub const SCHEMA: &str = "catena.measure.study/2";
+/// Versions that are read, and gone on with: the first has no runs.
+const READ: [&str; 2] = ["catena.measure.study/1", SCHEMA];
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +33,12 @@ pub struct Header {
     pub began: String,
     /// The study with everything that decides what is measured.
     pub study: Value,
+}
+
+/// A line with a run.
+#[derive(Debug, Serialize, Deserialize)]
+struct RunLine {
+    run: Run,
 }
 
 /// Why a journal cannot be gone on with.
@@ -82,6 +94,8 @@ pub struct Contents {
     pub began: String,
     /// Trials that were run, in that order.
     pub records: Vec<Record>,
+    /// Runs of the command that measured them; those of older versions are not in the journal.
+    pub runs: Vec<Run>,
     /// Bytes of a last line that was not written whole, and is gone now.
     pub dropped_len: usize,
 }
@@ -117,10 +131,9 @@ impl Journal {
             journal.file.seek(SeekFrom::End(0)).map_err(failed)?;
         }
         let contents = match contents {
-            Some((began, records)) => Contents {
-                began,
-                records,
+            Some(contents) => Contents {
                 dropped_len,
+                ..contents
             },
             None => {
                 journal.append(&Header {
@@ -131,6 +144,7 @@ impl Journal {
                 Contents {
                     began: now.to_owned(),
                     records: Vec::new(),
+                    runs: Vec::new(),
                     dropped_len,
                 }
             }
@@ -138,12 +152,8 @@ impl Journal {
         Ok((journal, contents))
     }
 
-    /// When it began and its records; `None` if there is not even a header.
-    fn contents(
-        &self,
-        text: &[u8],
-        study: &Value,
-    ) -> Result<Option<(String, Vec<Record>)>, JournalError> {
+    /// What stands in it; `None` if there is not even a header.
+    fn contents(&self, text: &[u8], study: &Value) -> Result<Option<Contents>, JournalError> {
         let wrong = |line: usize, reason: String| JournalError::Line {
             path: self.path.clone(),
             line,
@@ -155,7 +165,7 @@ impl Journal {
         };
         let header: Header = serde_json::from_slice(first)
             .map_err(|error| wrong(1, format!("this is no journal of a study: {error}")))?;
-        if header.schema != SCHEMA {
+        if !READ.contains(&header.schema.as_str()) {
             let reason = format!("its form is \"{}\", this reads \"{SCHEMA}\"", header.schema);
             return Err(wrong(1, reason));
         }
@@ -166,12 +176,22 @@ impl Journal {
                 differs: differs.join(", "),
             });
         }
-        let records = lines.zip(2..).map(|(line, number)| {
-            serde_json::from_slice(line)
-                .map_err(|error| wrong(number, format!("this is no trial: {error}")))
-        });
-        let records: Result<Vec<Record>, _> = records.collect();
-        Ok(Some((header.began, records?)))
+        let mut contents = Contents {
+            began: header.began,
+            records: Vec::new(),
+            runs: Vec::new(),
+            dropped_len: 0,
+        };
+        for (line, number) in lines.zip(2..) {
+            match serde_json::from_slice(line) {
+                Ok(record) => contents.records.push(record),
+                Err(error) => match serde_json::from_slice(line) {
+                    Ok(RunLine { run }) => run.join(&mut contents.runs),
+                    Err(_) => return Err(wrong(number, format!("this is no trial: {error}"))),
+                },
+            }
+        }
+        Ok(Some(contents))
     }
 
     /// Notes a trial; it is on the disk when this returns.
@@ -180,6 +200,14 @@ impl Journal {
     /// The disk is full or gone.
     pub fn note(&mut self, record: &Record) -> Result<(), JournalError> {
         self.append(record)
+    }
+
+    /// Notes a run of the command, when it begins and again when it ends.
+    ///
+    /// # Errors
+    /// The disk is full or gone.
+    pub fn note_run(&mut self, run: &Run) -> Result<(), JournalError> {
+        self.append(&RunLine { run: run.clone() })
     }
 
     fn append(&mut self, line: &impl Serialize) -> Result<(), JournalError> {

@@ -10,19 +10,25 @@
 //! Only [`journal`] and [`wire`] touch the machine. `catena measure study` runs the trials.
 
 pub mod bias;
+pub mod by_levels;
+#[cfg(test)]
+mod by_levels_tests;
 pub mod cell;
 pub mod cell_result;
 pub mod chain;
 mod combinations;
 pub mod document;
+pub mod effect;
 pub mod findings;
 #[cfg(test)]
 mod findings_tests;
 pub mod journal;
 pub mod record;
+pub mod run;
 pub mod standing;
 pub mod summary;
 pub mod suspicion;
+pub mod tables;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -32,3 +38,4 @@ pub mod wire;
 pub use cell::{Cell, FACTORS, Level, Unit};
 pub use document::{PortTemplate, Study};
 pub use record::{Measured, Record};
+pub use run::Run;

@@ -13,6 +13,7 @@ use crate::probes::tax::Tax;
 use crate::report::over_time::OverTime;
 use crate::report::trial_row::TrialRow;
 use crate::stats::histogram::Histogram;
+use crate::traffic::send_record::SendRecord;
 
 /// How long after a stall the queue that it left may still delay packets.
 pub const RECOVERY_NS: u64 = 10_000;
@@ -73,6 +74,10 @@ pub struct Measured {
     pub latency: Option<LatencyRecord>,
     /// Mean power.
     pub watts: Option<f64>,
+    /// How late the generator was with all packets that it sent, and what the device held back at
+    /// its entry; only of trials at a load, and absent in older journals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<SendRecord>,
 }
 
 /// Latency of a trial.
@@ -136,6 +141,11 @@ impl Measured {
             frame_len,
             latency: has_load.then(|| LatencyRecord::of(outcome, over_time)),
             watts: watts.or_else(|| outcome.energy.map(|energy| energy.watts())),
+            sent: has_load.then(|| {
+                let mut sent = SendRecord::default();
+                sent.add_lateness(&outcome.sent.record);
+                sent
+            }),
         }
     }
 

@@ -31,13 +31,12 @@ use crate::stats::student::t_quantile;
 use crate::stats::{Interval, deviation, mean};
 
 pub use super::cell_result::{CellResult, Spread};
+pub use super::effect::{Effect, MARGIN};
 
 /// Confidence of all intervals.
 const CONFIDENCE: f64 = 0.95;
 /// Most maps of delay over time in a report.
 const MAPS_MAX: usize = 2;
-/// Ratios within this share of 1 do not matter.
-pub const MARGIN: f64 = 0.05;
 
 /// Results of a study, as a part of a report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,83 +56,6 @@ pub struct StudyResults {
     /// Rates that stay the same over factors that must matter; see [`super::suspicion`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspicions: Vec<Suspicion>,
-}
-
-/// What a level does.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Effect {
-    /// The factor.
-    pub factor: String,
-    /// The level.
-    pub level: String,
-    /// The level that it is compared with.
-    pub against: String,
-    /// Where: all combinations, or those with a level of another factor.
-    pub within: Option<(String, String)>,
-    /// Name of a [`METRICS`] entry.
-    pub metric: String,
-    /// Value with the level over value without it.
-    pub ratio: Spread,
-    /// Pairs of trials.
-    pub pairs: usize,
-    /// The p-value of no difference, corrected for the number of comparisons; none without an
-    /// interval, and in older documents.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub p_corrected: Option<f64>,
-    /// What it means.
-    pub verdict: Verdict,
-}
-
-impl Effect {
-    /// What it says, as a sentence; the verdict is that of the corrected p-value.
-    pub fn sentence(&self) -> String {
-        let within = self.within.as_ref();
-        let place = within.map_or(String::new(), |(factor, level)| {
-            format!(" with {factor} {level}")
-        });
-        let interval = self.ratio.interval.map_or_else(
-            || "one block, no interval".to_owned(),
-            |interval| format!("{:.3} to {:.3}", interval.low, interval.high),
-        );
-        let verdict = match self.verdict {
-            Verdict::Higher => "higher",
-            Verdict::Lower => "lower",
-            Verdict::Same => "the same within 5 %",
-            Verdict::Inconclusive => "no difference shown",
-        };
-        format!(
-            "{} of {} {} over {}{place}: x {:.3} ({interval}), {verdict}",
-            self.metric, self.factor, self.level, self.against, self.ratio.estimate
-        )
-    }
-
-    /// Corrects the p-values of all comparisons of a report for their number, and says what each
-    /// means then.
-    pub(super) fn judge_together(effects: &mut [Self]) {
-        let raw = effects.iter().filter_map(|effect| effect.p_corrected);
-        let mut corrected = holm::corrected(&raw.collect::<Vec<_>>()).into_iter();
-        for effect in effects {
-            effect.p_corrected = effect.p_corrected.and_then(|_| corrected.next());
-            effect.judge();
-        }
-    }
-
-    /// What `ratio` means, given its corrected p-value.
-    fn judge(&mut self) {
-        let Some((interval, p)) = self.ratio.interval.zip(self.p_corrected) else {
-            self.verdict = Verdict::Inconclusive;
-            return;
-        };
-        self.verdict = if interval.low > 1.0 - MARGIN && interval.high < 1.0 + MARGIN {
-            Verdict::Same
-        } else if p > holm::LEVEL {
-            Verdict::Inconclusive
-        } else if interval.estimate > 1.0 {
-            Verdict::Higher
-        } else {
-            Verdict::Lower
-        };
-    }
 }
 
 /// A value that trials have.
@@ -362,10 +284,10 @@ impl<'a> Trials<'a> {
         place: usize,
         level: usize,
         metric: &Metric,
-        within: Option<(usize, usize)>,
+        within: &[(usize, usize)],
     ) -> Option<Effect> {
         let is_within = |cell: &&Cell| {
-            cell[place] == level && within.is_none_or(|(other, at)| cell[other] == at)
+            cell[place] == level && within.iter().all(|(other, at)| cell[*other] == *at)
         };
         let mut by_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for cell in self.cells.iter().filter(is_within) {
@@ -388,14 +310,16 @@ impl<'a> Trials<'a> {
             .collect();
         let ratio = Spread::of_ratios(&blocks)?;
         let levels = &self.study.levels[place];
+        let mut places = within.iter().map(|(other, at)| {
+            let level = self.study.levels[*other][*at].text.clone();
+            (FACTORS[*other].to_owned(), level)
+        });
         Some(Effect {
             factor: FACTORS[place].to_owned(),
             level: levels[level].text.clone(),
             against: levels[0].text.clone(),
-            within: within.map(|(other, at)| {
-                let level = self.study.levels[other][at].text.clone();
-                (FACTORS[other].to_owned(), level)
-            }),
+            within: places.next(),
+            and_within: places.collect(),
             metric: metric.name.to_owned(),
             verdict: Verdict::Inconclusive,
             // As it is; all of them are corrected together.
@@ -407,23 +331,47 @@ impl<'a> Trials<'a> {
         })
     }
 
-    fn effects(&self) -> Vec<Effect> {
-        let mut effects = Vec::new();
+    /// Factors, each with the factors within whose levels it is compared.
+    fn comparisons(&self) -> Vec<(usize, Vec<usize>)> {
+        let varies = |place: &usize| self.study.levels[*place].len() > 1;
+        let mut all = Vec::new();
         for place in 0..FACTORS.len() {
+            all.push((place, Vec::new()));
             // Where functions run may matter more over one kind of port than over another, and up
             // to some size of frames only.
             let split = [PORT, SIZE].into_iter().filter(|_| place == MODE);
-            let parts = split.flat_map(|other| {
-                let levels = self.study.levels[other].len();
-                (0..levels)
-                    .filter(move |_| levels > 1)
-                    .map(move |level| Some((other, level)))
+            all.extend(split.filter(varies).map(|other| (place, vec![other])));
+        }
+        for (place, within) in self.study.compared() {
+            let within: Vec<_> = within.into_iter().filter(varies).collect();
+            if !all.contains(&(place, within.clone())) {
+                all.push((place, within));
+            }
+        }
+        all
+    }
+
+    /// Every level of each of these factors with every other.
+    fn crossed(&self, places: &[usize]) -> Vec<Vec<(usize, usize)>> {
+        let mut all = vec![Vec::new()];
+        for place in places {
+            let longer = all.iter().flat_map(|one: &Vec<_>| {
+                let levels = 0..self.study.levels[*place].len();
+                levels.map(|level| [one.as_slice(), &[(*place, level)]].concat())
             });
-            for within in std::iter::once(None).chain(parts) {
+            all = longer.collect();
+        }
+        all
+    }
+
+    fn effects(&self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for (place, places) in self.comparisons() {
+            for within in self.crossed(&places) {
                 for level in 1..self.study.levels[place].len() {
                     let compared = METRICS.iter().filter(|metric| metric.is_compared);
                     effects.extend(
-                        compared.filter_map(|metric| self.effect(place, level, metric, within)),
+                        compared.filter_map(|metric| self.effect(place, level, metric, &within)),
                     );
                 }
             }
@@ -517,52 +465,4 @@ fn keep_some_maps(cells: &mut [CellResult]) {
             modes.push(mode);
         }
     }
-}
-
-/// The values of all combinations as CSV (RFC 4180), with a line of names first.
-pub fn csv(results: &StudyResults) -> String {
-    let mut head: Vec<_> = results
-        .factors
-        .iter()
-        .map(|(factor, _)| factor.clone())
-        .collect();
-    head.push("trials".to_owned());
-    for metric in &METRICS {
-        let name = format!("{} ({})", metric.name, metric.unit);
-        head.extend([name.clone(), format!("{name} low"), format!("{name} high")]);
-    }
-    head.extend(["", " low", " high"].map(|end| format!("cost of probes (share){end}")));
-    head.extend(["steady state", "failure"].map(str::to_owned));
-    let rows = results.cells.iter().map(|cell| {
-        let mut row = cell.levels.clone();
-        row.push(cell.trials.to_string());
-        let write = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
-        for metric in &METRICS {
-            let value = cell.values.get(metric.name);
-            let interval = value.and_then(|value| value.interval);
-            row.push(write(value.map(|value| value.estimate)));
-            row.push(write(interval.map(|interval| interval.low)));
-            row.push(write(interval.map(|interval| interval.high)));
-        }
-        let (tax, bounds) = (
-            cell.probe_tax.as_ref(),
-            cell.probe_tax.map(|tax| tax.bounds()),
-        );
-        row.push(write(tax.map(Tax::share)));
-        row.push(write(bounds.map(|bounds| bounds.0)));
-        row.push(write(bounds.map(|bounds| bounds.1)));
-        row.push(
-            cell.steadiness
-                .map_or("", steady::Steadiness::name)
-                .to_owned(),
-        );
-        row.push(cell.failure.clone().unwrap_or_default());
-        row
-    });
-    let lines = std::iter::once(head.clone()).chain(rows);
-    let lines = lines.map(|row| {
-        let fields: Vec<_> = row.iter().map(|field| crate::csv::quoted(field)).collect();
-        fields.join(",") + "\n"
-    });
-    lines.collect()
 }

@@ -41,6 +41,9 @@ fn example(name: &str) -> Study {
 fn the_study_of_containers_has_its_size() {
     let study = example("cnf-vs-bnf.yaml");
     assert_eq!((study.cells().len(), study.order().len()), (312, 3744));
+    // Containers over processes within each port and load.
+    let compared: Vec<_> = study.compared().collect();
+    assert_eq!(compared, [(MODE, vec![cell::PORT, RATE])]);
     // p99.9 needs ten packets above it, at the lowest load too.
     assert!(study.trial_ns >= 500_000_000);
     let is_without = |cell: &cell::Cell| study.level(cell, STATES) == "-c";

@@ -8,7 +8,8 @@ use super::bias::{baselines, settings};
 use super::cell::{MODE, RATE, SIZE};
 use super::journal::{Journal, JournalError, latest};
 use super::record::{LatencyRecord, Lateness};
-use super::summary::{csv, idle_shares, summarise, taxed};
+use super::summary::{idle_shares, summarise, taxed};
+use super::tables::csv;
 use super::tests::{CROSSED, study};
 use super::*;
 use crate::compare::{Comparison, Verdict};
@@ -21,7 +22,13 @@ use crate::stats::histogram::Histogram;
 use crate::stats::random::Random;
 
 /// A trial whose rate is `rate_pps` at `max`, and whose delays are around `delay_ns` at a load.
-fn record(study: &Study, cell: &Cell, block: u32, rate_pps: f64, delay_ns: f64) -> Record {
+pub(super) fn record(
+    study: &Study,
+    cell: &Cell,
+    block: u32,
+    rate_pps: f64,
+    delay_ns: f64,
+) -> Record {
     let has_load = study.level(cell, RATE) != "max";
     let mut random = Random::new(u64::from(block));
     let mut raw = Histogram::new();
@@ -71,6 +78,7 @@ fn record(study: &Study, cell: &Cell, block: u32, rate_pps: f64, delay_ns: f64) 
                 }),
             }),
             watts: Some(50.0),
+            sent: None,
         }),
         blame: None,
         probe_tax: None,

@@ -248,6 +248,7 @@ fn study_of(seed: u64, effect: f64) -> Result<Vec<Effect>, String> {
                 frame_len: 64.0,
                 latency: None,
                 watts: None,
+                sent: None,
             }),
             blame: None,
             probe_tax: None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use catena_measure::report::{TrialRow, Unit, Valued, rate, time};
+use catena_measure::report::{Unit, Valued, rate, time};
 use catena_measure::search::back_to_back::BackToBackOutcome;
 use catena_measure::search::mlr::GoalResult;
 use catena_measure::search::mrr::MrrOutcome;
@@ -170,39 +170,8 @@ pub(super) fn mrr_settled(outcome: &MrrOutcome) -> (String, String) {
     settled::words("the rate", change.as_ref())
 }
 
-/// What the trials at the throughput that was found lost early in the search and late. Loads of
-/// others differ, so that no more can be said of them; a search judges no steady state.
-pub(super) fn mlr_settled(goals: &[GoalResult], trials: &[TrialRow]) -> String {
-    let loads = goals
-        .iter()
-        .filter_map(|goal| goal.relevant_lower_bound_pps);
-    let Some(load) = loads.reduce(f64::max) else {
-        return "not known: no load was passed".to_owned();
-    };
-    let same = |row: &&TrialRow| (row.load_pps / load - 1.0).abs() < 1e-9;
-    let at_load: Vec<_> = trials.iter().filter(same).collect();
-    if at_load.len() < 2 {
-        return format!("not known: one trial at {}", rate(load));
-    }
-    let (first, second) = at_load.split_at(at_load.len() / 2);
-    let lost = |rows: &[&TrialRow]| {
-        let sum = |of: fn(&TrialRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>() as f64;
-        let (sent, back) = (sum(|row| row.intended), sum(|row| row.forwarded));
-        percent(((sent - back) / sent.max(1.0)).max(0.0))
-    };
-    format!(
-        "not judged; of {} trials at {}, the first half lost {}, the second {}",
-        at_load.len(),
-        rate(load),
-        lost(first),
-        lost(second)
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use catena_measure::search::preset::Preset;
-
     use super::*;
 
     #[test]
@@ -229,34 +198,6 @@ mod tests {
                 .0
                 .starts_with("not known")
         );
-    }
-
-    #[test]
-    fn a_search_tells_losses_early_and_late_at_the_load_it_found() {
-        let load = 1e6;
-        let goals = [GoalResult {
-            goal: Preset::Vm.goals().remove(0),
-            relevant_upper_bound_pps: Some(1.01 * load),
-            relevant_lower_bound_pps: Some(load),
-            conditional_throughput_pps: Some(load),
-            irregularities: Vec::new(),
-        }];
-        let row = |load_pps: f64, forwarded| TrialRow {
-            name: "MLRsearch".to_owned(),
-            load_pps,
-            duration_s: 0.2,
-            intended: 1000,
-            forwarded,
-            invalid: None,
-        };
-        let trials = [row(load, 1000), row(2.0 * load, 500), row(load, 990)];
-        let said = mlr_settled(&goals, &trials);
-        assert!(
-            said.contains("the first half lost 0 %, the second 1.00 %"),
-            "{said}"
-        );
-        assert!(mlr_settled(&goals, &trials[..1]).contains("one trial"));
-        assert!(mlr_settled(&[], &trials).starts_with("not known"));
     }
 
     #[test]

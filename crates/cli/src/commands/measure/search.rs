@@ -6,17 +6,18 @@ use std::time::Duration;
 use catena_engine::units::Rate;
 use catena_measure::device::{Device, Offer, TrialProfile};
 use catena_measure::report::{Throughput, rate};
-use catena_measure::search::Search;
 use catena_measure::search::back_to_back::{self, BackToBackSearch};
 use catena_measure::search::held::HeldLoads;
 use catena_measure::search::mlr::{self, MlrSearch};
 use catena_measure::search::mrr::{self, MrrSearch};
 use catena_measure::search::preset::{Conditions, Preset, Standing};
 use catena_measure::search::soak::SoakSearch;
+use catena_measure::search::{Search, Trial, TrialResult, steady};
 
 use super::{Common, Folder, Under, headline, parse_count, pps, row};
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::{Bench, Measured};
+use crate::measuring::settled;
 use crate::quantity;
 
 #[derive(Debug, clap::Args)]
@@ -131,6 +132,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         told: None,
         how: Vec::new(),
         held: HeldLoads::default(),
+        tried: Vec::new(),
     };
     let verdict = match args.method {
         Method::Mlr => search.mlr(),
@@ -169,6 +171,8 @@ struct Searching<'a> {
     how: Vec<(String, String)>,
     /// What the device held in trials that count.
     held: HeldLoads,
+    /// Trials of this search that count, in order.
+    tried: Vec<(Trial, TrialResult)>,
 }
 
 /// Why a search was cut short, if it was.
@@ -203,6 +207,7 @@ impl Searching<'_> {
                 Measured::Valid(outcome) => {
                     self.held
                         .add(trial.load_pps, outcome.result(), outcome.held());
+                    self.tried.push((trial, outcome.result()));
                     search.report(&outcome.result()).map_err(Failure::running)?;
                 }
                 Measured::GeneratorLimited => return Ok(Ended::GeneratorLimited(trial.load_pps)),
@@ -275,6 +280,7 @@ impl Searching<'_> {
             let input = self.input(max)?;
             let limits = format!("{} to {}", rate(input.min_load_pps), rate(max));
             let search = MlrSearch::new(input).map_err(Failure::input)?;
+            self.tried.clear();
             let remaining = |search: &MlrSearch, _| 1.0 - search.remaining();
             let (outcome, cut) = match self.drive(search, "MLRsearch", remaining)? {
                 Ended::Whole(outcome) => (outcome, None),
@@ -381,12 +387,10 @@ impl Searching<'_> {
                 headline::standing(&standing)
             ),
         );
-        let name = "MLRsearch";
-        let trials = self.bench.document.trials.iter();
-        let valid = trials.filter(|row| row.name == name && row.invalid.is_none());
-        let valid: Vec<_> = valid.cloned().collect();
-        let settled = headline::mlr_settled(&outcome.goals, &valid);
-        self.add("steady state", settled);
+        // The first is the warm-up.
+        let counted = self.tried.get(1..).unwrap_or_default();
+        let change = steady::change(counted);
+        self.settle(settled::of_search(change.as_ref()));
         self.bench.document.throughput.push(Throughput {
             system: self.device.name().to_owned(),
             traffic: self.profile.title(),

@@ -6,31 +6,23 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use catena_measure::compare::Verdict;
 use catena_measure::doctor::states::{self, States};
 use catena_measure::doctor::{Tree, tick_hz};
-use catena_measure::latency::steady::Steadiness;
-use catena_measure::probes::tax::Tax;
-use catena_measure::report::Document;
-use catena_measure::stats::quantile::median;
-use catena_measure::study::bias;
 use catena_measure::study::cell::{PORT, STATES};
-use catena_measure::study::findings;
 use catena_measure::study::journal::{self, Contents, Journal};
-use catena_measure::study::standing;
-use catena_measure::study::summary::{self, Effect, StudyResults};
-use catena_measure::study::suspicion::suspicions;
 use catena_measure::study::wire::WireKind;
-use catena_measure::study::{Level, Record, Study, Unit};
+use catena_measure::study::{Level, Record, Run, Study, Unit, bias, run, tables};
 
 use super::{Common, Folder, parse_count};
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::Bench;
+use crate::measuring::environment;
 use crate::measuring::laboratory::{self, Ended, Laboratory, Machine};
 use crate::measuring::output::Output;
 use crate::overwrite::Overwrite;
 use crate::quantity;
-use crate::registry::registry;
+
+mod telling;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -107,36 +99,51 @@ pub(crate) fn run(args: &Args) -> Outcome {
         print_plan(args, &study, &order);
         return Ok(ExitCode::SUCCESS);
     }
+    let output = folder(args)?;
+    let (mut journal, contents) = open(&study, &output)?;
+    let due = match args.report {
+        true => Vec::new(),
+        false => due(&study, &order, &contents.records),
+    };
     let mut common = args.common.clone();
-    if args.report {
+    if due.is_empty() {
         common.noise = Duration::ZERO;
     }
-    let mut bench = common.begin(&format!("Study: {}", study.name), folder(args)?)?;
+    let mut bench = common.begin(&format!("Study: {}", study.name), output)?;
     bench.document.unsupported.extend(unsupported);
-    let (mut journal, contents) = open(&study, &mut bench)?;
-    let mut records = contents.records;
-    let cut = if args.report {
+    let command = bench.document.commands.join(" ");
+    recall(&contents, &mut bench, due.is_empty());
+    let (mut records, mut runs) = (contents.records, contents.runs);
+    let cut = if due.is_empty() {
         None
     } else {
-        let command = bench.document.commands.join(" ");
-        let laboratory = Laboratory::new(&study, machine, args.common.watts, command, &records);
-        run_units(
-            &study,
-            &order,
-            laboratory,
-            &mut bench,
-            &mut journal,
-            &mut records,
-        )?
+        let watts = args.common.watts;
+        let laboratory = Laboratory::new(&study, machine, watts, command, &records);
+        let mut trials = Trials {
+            study: &study,
+            bench: &mut bench,
+            journal: &mut journal,
+            records: &mut records,
+            runs: &mut runs,
+        };
+        trials.run(laboratory, &due, (order.len(), watts))?
     };
-    let results = describe(&study, &records, &mut bench.document);
-    describe_devices(&study, &mut bench)?;
+    if !runs.is_empty() {
+        bench.document.environment = run::environment(&runs);
+        bench.document.unsupported = run::unsupported(&runs);
+    }
+    let results = telling::describe(&study, (&records, &runs), &mut bench.document);
+    telling::describe_devices(&study, &mut bench)?;
     bench.document.environment.extend(bias::settings(&records));
-    bench.keep_baselines(bias::baselines(&records));
+    let wattmeter = runs.iter().find_map(|run| run.wattmeter);
+    bench.keep_records(&records, wattmeter.or(args.common.watts));
     let missing = results.planned - results.done;
     if let Some(why) = &cut {
         bench.document.summary += &format!(" Cut short: {why}.");
     }
+    bench.tell_noise(run::noise(&runs));
+    let blocks = tables::blocks_csv(&study, &records);
+    bench.output.write_blocks(&blocks)?;
     bench.document.study = Some(results);
     bench.conclude(args.common.json)?;
     match cut {
@@ -277,10 +284,10 @@ fn enter_namespace() -> Failure {
 }
 
 /// The journal, with what stood in it.
-fn open(study: &Study, bench: &mut Bench) -> Result<(Journal, Contents), Failure> {
+fn open(study: &Study, output: &Output) -> Result<(Journal, Contents), Failure> {
     let identity = serde_json::to_value(study).map_err(Failure::running)?;
-    let path = bench.output.file(JOURNAL);
-    let opened = Journal::open(&path, &identity, &bench.document.began);
+    let path = output.file(JOURNAL);
+    let opened = Journal::open(&path, &identity, &environment::now());
     let (journal, contents) = opened.map_err(Failure::input)?;
     if contents.dropped_len > 0 {
         errln!(
@@ -293,11 +300,19 @@ fn open(study: &Study, bench: &mut Bench) -> Result<(Journal, Contents), Failure
         let done = done.values().filter(|record| record.result.is_ok()).count();
         errln!("{done} trials of {} are done", contents.began);
     }
+    Ok((journal, contents))
+}
+
+/// Puts what the journal says of earlier runs into the document. The command that only draws a
+/// report leads to none of its numbers.
+fn recall(contents: &Contents, bench: &mut Bench, draws_only: bool) {
     bench.document.began.clone_from(&contents.began);
     let mut commands: Vec<String> = Vec::new();
     let own = std::mem::take(&mut bench.document.commands);
+    let is_own_told = !draws_only || contents.records.is_empty();
+    let own = own.into_iter().filter(|_| is_own_told);
     let earlier = contents.records.iter().map(|record| record.command.clone());
-    for command in earlier.chain(own.iter().cloned()) {
+    for command in earlier.chain(own) {
         if commands.last() != Some(&command) {
             commands.push(command);
         }
@@ -305,18 +320,10 @@ fn open(study: &Study, bench: &mut Bench) -> Result<(Journal, Contents), Failure
     let attempts = contents.records.iter().flat_map(|record| &record.attempts);
     bench.document.trials.extend(attempts.cloned());
     bench.document.commands = commands;
-    Ok((journal, contents))
 }
 
-/// Runs what has no result yet; gives why it was cut short, if it was.
-fn run_units(
-    study: &Study,
-    order: &[Unit],
-    mut laboratory: Laboratory<'_>,
-    bench: &mut Bench,
-    journal: &mut Journal,
-    records: &mut Vec<Record>,
-) -> Result<Option<String>, Failure> {
+/// What has no result yet.
+fn due(study: &Study, order: &[Unit], records: &[Record]) -> Vec<Unit> {
     let cells = study.cells();
     let done: BTreeSet<_> = journal::latest(records)
         .into_iter()
@@ -324,166 +331,80 @@ fn run_units(
         .map(|(key, _)| key)
         .collect();
     let is_due = |unit: &&Unit| !done.contains(&(unit.block, study.key(&cells[unit.cell])));
-    let due: Vec<_> = order.iter().filter(is_due).collect();
-    let began = Instant::now();
-    for (count, unit) in due.iter().enumerate() {
-        let text = format!(
-            "trial {} of {}, {}: {}",
-            order.len() - due.len() + count + 1,
-            order.len(),
-            if unit.block < study.blocks {
-                format!("block {} of {}", unit.block + 1, study.blocks)
-            } else {
-                "with probes".to_owned()
-            },
-            study.title(&cells[unit.cell])
-        );
-        let left = (count > 0).then(|| {
-            let each = began.elapsed().as_secs_f64() / count as f64;
-            Duration::from_secs_f64(each * (due.len() - count) as f64)
-        });
-        bench.progress.show_left(&text, left);
-        match laboratory.run(**unit, bench)? {
-            Ok(record) => {
-                journal.note(&record).map_err(Failure::running)?;
-                records.push(record);
-            }
-            Err(Ended::Interrupted) => return Ok(Some("interrupted".to_owned())),
-        }
-    }
-    Ok(None)
+    order.iter().filter(is_due).copied().collect()
 }
 
-/// Differences that the summary names; the table has all.
-const FINDINGS_MAX: usize = 12;
-
-/// Puts what was found into the document; gives the results.
-fn describe(study: &Study, records: &[Record], document: &mut Document) -> StudyResults {
-    let mut results = summary::summarise(study, records);
-    results.suspicions = suspicions(&results.factors, &results.cells, tick_hz());
-    document.blame = summary::blamed(study, records);
-    let of_mode = |effect: &&Effect| effect.factor == "mode" && effect.within.is_none();
-    let rows = results.effects.iter().filter(of_mode).map(|effect| {
-        let name = format!(
-            "{} of {} over {}",
-            effect.metric, effect.level, effect.against
-        );
-        (name, sentence(effect))
-    });
-    document.results.extend(rows);
-    let suspect = results.suspicions.iter();
-    document
-        .results
-        .extend(suspect.map(|one| ("SUSPICIOUS rate at max".to_owned(), one.sentence())));
-    document.results.extend(unsteady(&results));
-    let length = Duration::from_nanos(study.trial_ns);
-    document
-        .results
-        .extend(standing::rows(study.blocks, length, records));
-    for (level, shares) in summary::idle_shares(study, records) {
-        let shares = shares.iter();
-        let shares: Vec<_> = shares
-            .map(|(state, share)| format!("{state} {:.1} %", share * 100.0))
-            .collect();
-        let row = format!("time in idle states, states {level}");
-        document.environment.push((row, shares.join(", ")));
-    }
-    document
-        .results
-        .extend(probe_costs(&summary::taxed(study, records)));
-    document.summary = format!(
-        "{} trials of {} ms over {} combinations, in turns; {} have a result.",
-        results.planned,
-        study.trial_ns / 1_000_000,
-        results.cells.len(),
-        results.done
-    );
-    if !results.effects.is_empty() {
-        document.summary += &format!(" {}", findings::sentences(&results.effects, FINDINGS_MAX));
-    }
-    if results.cells.iter().any(|cell| cell.latency.is_some()) {
-        document.summary += " Latencies are PARTIAL after RFC 2544 and RFC 8219: see standing.";
-    }
-    if !results.suspicions.is_empty() {
-        document.summary += &format!(
-            " {} rates stay the same over factors that must matter: see SUSPICIOUS.",
-            results.suspicions.len()
-        );
-    }
-    results
+/// Trials that are run, and where they are noted.
+struct Trials<'a> {
+    study: &'a Study,
+    bench: &'a mut Bench,
+    journal: &'a mut Journal,
+    records: &'a mut Vec<Record>,
+    runs: &'a mut Vec<Run>,
 }
 
-/// How many combinations had not settled, if any was judged.
-fn unsteady(results: &StudyResults) -> Option<(String, String)> {
-    let judged = results.cells.iter().filter_map(|cell| cell.steadiness);
-    let judged: Vec<_> = judged
-        .filter(|found| *found != Steadiness::TooFew)
-        .collect();
-    let steady = judged.iter().filter(|found| **found == Steadiness::Steady);
-    let text = format!(
-        "{} of {} combinations at a load; the table names the others",
-        steady.count(),
-        judged.len()
-    );
-    (!judged.is_empty()).then(|| ("steady state".to_owned(), text))
-}
-
-/// What the chains are: of each kind of ports that of the first combination. What other
-/// combinations change in it is in their names.
-fn describe_devices(study: &Study, bench: &mut Bench) -> Result<(), Failure> {
-    let cells = study.cells();
-    for (level, port) in study.levels[PORT].iter().enumerate() {
-        let Some(cell) = cells.iter().find(|cell| cell[PORT] == level) else {
-            continue;
+impl Trials<'_> {
+    /// Runs what is due of `planned` trials, between two noise floors; gives why it was cut short,
+    /// if it was. `watts` is the reading of a wattmeter.
+    fn run(
+        &mut self,
+        laboratory: Laboratory<'_>,
+        due: &[Unit],
+        (planned, watts): (usize, Option<f64>),
+    ) -> Result<Option<String>, Failure> {
+        let mut environment = self.bench.document.environment.clone();
+        environment.push(self.bench.trials_row());
+        let mut run = Run {
+            number: self.runs.last().map_or(0, |run| run.number + 1),
+            environment,
+            unsupported: self.bench.document.unsupported.clone(),
+            tick_hz: tick_hz(),
+            wattmeter: watts,
+            noise_before: self.bench.take_noise(),
+            noise_after: None,
         };
-        let made = study.chain_of(cell, &registry()).map_err(Failure::input)?;
-        let device = bench.device(made.chain)?;
-        bench.describe(&device, &format!("port {}: ", port.text));
+        self.journal.note_run(&run).map_err(Failure::running)?;
+        let cut = self.run_units(laboratory, due, planned)?;
+        if run.noise_before.is_some() {
+            run.noise_after = Some(self.bench.noise_now());
+            self.journal.note_run(&run).map_err(Failure::running)?;
+        }
+        self.runs.push(run);
+        Ok(cut)
     }
-    Ok(())
-}
 
-/// What the probes cost, over the combinations in which packets were followed.
-fn probe_costs(taxed: &[(String, Result<Tax, String>)]) -> Vec<(String, String)> {
-    let found = taxed
-        .iter()
-        .filter_map(|(title, tax)| Some((title, tax.as_ref().ok()?)));
-    let shares: Vec<_> = found.clone().map(|(_, tax)| tax.share() * 100.0).collect();
-    let most = found.max_by(|a, b| a.1.share().total_cmp(&b.1.share()));
-    let mut rows = Vec::new();
-    if let (Some(median), Some((title, tax))) = (median(&shares), most) {
-        let (low, high) = tax.bounds();
-        let text = format!(
-            "median {median:+.2} % of the busy time by packet, over {} combinations; most \
-             {:+.2} % ({:+.2} to {:+.2}) at {title}",
-            shares.len(),
-            tax.share() * 100.0,
-            low * 100.0,
-            high * 100.0
-        );
-        rows.push(("cost of the probes".to_owned(), text));
+    fn run_units(
+        &mut self,
+        mut laboratory: Laboratory<'_>,
+        due: &[Unit],
+        planned: usize,
+    ) -> Result<Option<String>, Failure> {
+        let cells = self.study.cells();
+        let began = Instant::now();
+        for (count, unit) in due.iter().enumerate() {
+            let text = format!(
+                "trial {} of {planned}, {}: {}",
+                planned - due.len() + count + 1,
+                if unit.block < self.study.blocks {
+                    format!("block {} of {}", unit.block + 1, self.study.blocks)
+                } else {
+                    "with probes".to_owned()
+                },
+                self.study.title(&cells[unit.cell])
+            );
+            let left = (count > 0).then(|| {
+                let each = began.elapsed().as_secs_f64() / count as f64;
+                Duration::from_secs_f64(each * (due.len() - count) as f64)
+            });
+            self.bench.progress.show_left(&text, left);
+            match laboratory.run(*unit, self.bench)? {
+                Ok(record) => {
+                    self.journal.note(&record).map_err(Failure::running)?;
+                    self.records.push(record);
+                }
+                Err(Ended::Interrupted) => return Ok(Some("interrupted".to_owned())),
+            }
+        }
+        Ok(None)
     }
-    rows.extend(taxed.iter().filter_map(|(title, tax)| {
-        let why = tax.as_ref().err()?;
-        Some((
-            "cost of the probes".to_owned(),
-            format!("not found at {title}: {why}"),
-        ))
-    }));
-    rows
-}
-
-fn sentence(effect: &Effect) -> String {
-    let ratio = &effect.ratio;
-    let interval = ratio.interval.map_or_else(
-        || "one block, no interval".to_owned(),
-        |interval| format!("{:.3} to {:.3}", interval.low, interval.high),
-    );
-    let verdict = match effect.verdict {
-        Verdict::Higher => "higher",
-        Verdict::Lower => "lower",
-        Verdict::Same => "the same within the margin",
-        Verdict::Inconclusive => "inconclusive",
-    };
-    format!("x {:.3} ({interval}), {verdict}", ratio.estimate)
 }
