@@ -2,8 +2,8 @@
 //!
 //! Beside packets, as `paths`: an SMF names paths in messages about its association (`control`);
 //! each is asked by Echo Requests with each marking, an answer's delay is half of the round trip
-//! (`measured`), and Node Report Requests tell of them (`reports`). Specification: TS 29.244 5.24.5,
-//! 7.4.4.1.3, 7.4.5.1.5; TS 23.501 5.33.3.3.
+//! (`measured`), and Node Report Requests tell of them (`reports`). Specification: TS 29.244
+//! 5.24.5, 7.4.4.1.3, 7.4.5.1.5; TS 23.501 5.33.3.3.
 //!
 //! Several associations that want to know of one path and marking share its Echo Requests. What is
 //! wanted outlives a kill; what was measured does not, and begins anew.
