@@ -92,3 +92,59 @@ fn the_schemas_are_those_of_the_program() {
         check(file, &format!("{}\n", schema.unwrap()));
     }
 }
+
+/// Where `schema` has a setting that may be left out without a default, and does not say what that
+/// means.
+fn unexplained(kind: &str, schema: &serde_json::Value, found: &mut Vec<String>) {
+    const WORDS: [&str; 5] = ["left out", "without", "the default", "if none", "none for"];
+    let entries = schema.as_object().into_iter().flatten();
+    for (key, value) in entries {
+        if key != "properties" {
+            let inner = value
+                .as_array()
+                .map_or(std::slice::from_ref(value), Vec::as_slice);
+            inner.iter().for_each(|one| unexplained(kind, one, found));
+            continue;
+        }
+        let required = schema["required"].as_array().into_iter().flatten();
+        let required: Vec<_> = required.filter_map(serde_json::Value::as_str).collect();
+        for (name, one) in value.as_object().into_iter().flatten() {
+            unexplained(kind, one, found);
+            let said = one["description"]
+                .as_str()
+                .unwrap_or_default()
+                .to_lowercase();
+            let said = said.replace('\n', " ");
+            let has_default = !one["default"].is_null() || !one["const"].is_null();
+            // A list or map, which is empty then.
+            let is_empty = one["type"] == "array" || one["type"] == "object";
+            let is_explained = WORDS.iter().any(|word| said.contains(word));
+            if !required.contains(&name.as_str()) && !has_default && !is_empty && !is_explained {
+                found.push(format!("{kind}: {name}: \"{said}\""));
+            }
+        }
+    }
+}
+
+/// A report tells a setting that was left out by its default, or by what its description says of
+/// being left out: so each says it.
+#[test]
+fn what_it_means_to_leave_a_setting_out_is_told_by_its_default_or_description() {
+    let registry = crate::registry::registry();
+    let nfs = registry.nfs.iter().map(|kind| (kind.name, (kind.schema)()));
+    let ports = registry
+        .ports
+        .iter()
+        .map(|kind| (kind.name, (kind.schema)()));
+    let wraps = registry
+        .wraps
+        .iter()
+        .map(|kind| (kind.name, (kind.schema)()));
+    let profile = catena_measure::profile::Profile::KIND;
+    let profile = std::iter::once((profile.name, (profile.schema)()));
+    let mut found = Vec::new();
+    for (name, schema) in nfs.chain(ports).chain(wraps).chain(profile) {
+        unexplained(name, &serde_json::json!(schema), &mut found);
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}

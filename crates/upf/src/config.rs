@@ -188,10 +188,10 @@ pub struct InterfaceConfig {
     /// Its network instance; its name if left out.
     #[serde(default)]
     pub network_instance: Option<String>,
-    /// IPv4 address of tunnels that end here.
+    /// IPv4 address of tunnels that end here; none over IPv4 if left out.
     #[serde(default)]
     pub address: Option<Ipv4Addr>,
-    /// IPv6 address of tunnels that end here.
+    /// IPv6 address of tunnels that end here; none over IPv6 if left out.
     #[serde(default)]
     pub address_v6: Option<Ipv6Addr>,
     /// Source of the frames that leave.
@@ -222,10 +222,10 @@ pub struct PoolConfig {
     /// Its name, by which SMFs may choose it; the network instance's if left out.
     #[serde(default)]
     pub name: Option<String>,
-    /// IPv4 network, as 10.45.0.0/16.
+    /// IPv4 network, as 10.45.0.0/16; no IPv4 addresses if left out.
     #[serde(default)]
     pub v4: Option<String>,
-    /// IPv6 network of /64 prefixes, as 2001:db8:45::/48.
+    /// IPv6 network of /64 prefixes, as 2001:db8:45::/48; no IPv6 prefixes if left out.
     #[serde(default)]
     pub v6: Option<String>,
 }

@@ -246,6 +246,11 @@ fn a_device_of_known_capacity_is_found() {
     let arguments = "search profile.yaml --chain policed.yaml --max 200kpps --min 2kpps \
                      --preset rfc2544 --trial 200ms --sum 200ms --width 0.1";
     let document = measure(&place, &arguments.split_whitespace().collect::<Vec<_>>());
+    // What has no default is told with what it means to leave it out.
+    let traffic: Value = serde_json::from_str(described(&document, "tester's traffic")).unwrap();
+    let slices = "Take turns with another chain's generator; without it, send all the time.";
+    assert_eq!(traffic["not set"]["slices"], slices);
+    assert!(traffic["settings"].get("slices").is_none(), "{traffic:#}");
     let found = &document["throughput"][0]["goals"][0];
     let of = |name: &str| found[name].as_f64().unwrap();
     assert_eq!(

@@ -59,22 +59,25 @@ struct Rule {
     /// Rules of greater priority are tried first; 0 if left out. Equal ones keep their order.
     #[serde(default)]
     priority: u32,
-    /// Prefix of the source address: `10.0.0.0/8`, `2001:db8::/32`, or one address.
+    /// Prefix of the source address: `10.0.0.0/8`, `2001:db8::/32`, or one address; any if left
+    /// out.
     src: Option<Prefix>,
-    /// Prefix of the destination address.
+    /// Prefix of the destination address; any if left out.
     dst: Option<Prefix>,
-    /// Source port of TCP or UDP: `80`, or a range `1024-65535`.
+    /// Source port of TCP or UDP: `80`, or a range `1024-65535`; any packet if left out.
     src_port: Option<PortRange>,
-    /// Destination port of TCP or UDP.
+    /// Destination port of TCP or UDP; any packet if left out.
     dst_port: Option<PortRange>,
     /// Protocol behind IPv6 extension headers: `tcp`, `udp`, `icmp`, `icmpv6`, `sctp`, `gre`,
-    /// `esp`, or a number.
+    /// `esp`, or a number; any if left out.
     protocol: Option<ProtocolName>,
-    /// EtherType behind VLAN tags: `ipv4`, `ipv6`, `arp`, `mpls`, `nsh`, or a number like 0x88cc.
+    /// EtherType behind VLAN tags: `ipv4`, `ipv6`, `arp`, `mpls`, `nsh`, or a number like 0x88cc;
+    /// any if left out.
     ether_type: Option<EtherTypeName>,
-    /// Identifier of the outermost VLAN tag, 0 to 4095; untagged frames have none.
+    /// Identifier of the outermost VLAN tag, 0 to 4095; untagged frames have none. Any
+    /// frame if left out.
     vlan: Option<u16>,
-    /// Differentiated services code point, 0 to 63.
+    /// Differentiated services code point, 0 to 63; any packet if left out.
     dscp: Option<u8>,
 }
 

@@ -31,7 +31,7 @@ const NO_VLAN_TAG: DropReason = DropReason::own(0);
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The tag to push.
+    /// The tag to push; none if left out.
     push: Option<PushConfig>,
     /// Whether to pop the outermost tag.
     #[serde(default)]

@@ -39,7 +39,7 @@ struct Config {
     /// Bit errors per bit, independent of each other.
     #[serde(default)]
     ber: f64,
-    /// Stretches in which every other bit, by chance, is wrong.
+    /// Stretches in which every other bit, by chance, is wrong; none if left out.
     error_bursts: Option<ErrorBursts>,
     /// Bits per bit that are lost or come twice: the receiver has to find its place anew.
     #[serde(default)]

@@ -59,20 +59,22 @@ pub(super) struct Config {
     /// Longest frame in octets, with check sequence; the same at both ends.
     #[serde(default = "Limits::max_frame")]
     max_frame: u16,
-    /// Blocks of sync pattern in front of a burst (ONU, transmit).
+    /// Blocks of sync pattern in front of a burst (ONU, transmit); 64 if left out.
     sync_blocks: Option<u16>,
     /// Idle blocks into the FIFO after which a burst ends (ONU, transmit); without it, a burst ends
     /// with the codeword of its last frame.
     delay_bound: Option<u16>,
-    /// Codewords in a row whose headers must fit for lock (ONU, receive).
+    /// Codewords in a row whose headers must fit for lock (ONU, receive); 2 if left out.
     lock_codewords: Option<u8>,
-    /// Bad codewords in a row by which lock or burst is lost (receive).
+    /// Bad codewords in a row by which lock or burst is lost (receive); 3 if left out.
     loss_codewords: Option<u8>,
-    /// Codewords over which wrong headers are counted (receive).
+    /// Codewords over which wrong headers are counted (receive); 630 if left out.
     ber_window: Option<u16>,
-    /// Wrong headers in that window from which the bit error rate is high (receive).
+    /// Wrong headers in that window from which the bit error rate is high (receive); 64 if left
+    /// out.
     ber_limit: Option<u16>,
-    /// Whether frames are withheld while the bit error rate is high (receive).
+    /// Whether frames are withheld while the bit error rate is high (receive); they are not if left
+    /// out.
     ber_withholds: Option<bool>,
 }
 

@@ -67,14 +67,15 @@ pub(super) struct Config {
     /// Logical link identifier of the frames.
     #[serde(default = "Config::default_llid")]
     pub(super) llid: u16,
-    /// Line bits or chunks per second; `sustained` sends when a chunk has come back.
+    /// Line bits or chunks per second; `sustained`, as if left out, sends when a chunk has come
+    /// back.
     rate: Option<Pace>,
     /// Chunks under way at most.
     #[serde(default = "Config::default_window")]
     pub(super) window: u16,
     /// How many chunks to send; without it and `duration`, for ever.
     pub(super) count: Option<u64>,
-    /// How long to send.
+    /// How long to send; without it and `count`, for ever.
     pub(super) duration: Option<Span>,
     /// Chunks of idle before the first frame, in which an ONU finds lock; they are not measured.
     #[serde(default = "Config::default_lead")]
@@ -94,7 +95,7 @@ pub(super) struct Config {
     /// Number in the stamps, by which chunks of others are told apart.
     #[serde(default)]
     pub(super) trial: u8,
-    /// Write counts and histograms, as JSON, to this file when the chain ends.
+    /// Write counts and histograms, as JSON, to this file when the chain ends; to none if left out.
     pub(super) results: Option<PathBuf>,
 }
 

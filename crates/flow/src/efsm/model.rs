@@ -130,6 +130,7 @@ pub struct TableModel {
     pub size: usize,
     /// Its entries follow from those of another table: slots that are shared out among its keys as
     /// Maglev does it. Then its key is one exact number, from 0, and its only datum a key.
+    /// Without it, entries are its own.
     #[serde(default)]
     pub maglev: Option<MaglevModel>,
 }
@@ -200,7 +201,8 @@ pub struct ElementModel {
     #[serde(default = "flows")]
     pub flows: u32,
     /// What happens to a new flow when there are so many: `drop`, `pass`, `evict oldest`,
-    /// `evict oldest in STATE, ...`, `evict lowest REGISTER`, `evict highest REGISTER`.
+    /// `evict oldest in STATE, ...`, `evict lowest REGISTER`, `evict highest REGISTER`. `drop` if
+    /// left out.
     #[serde(default)]
     pub when_full: Option<String>,
     /// Registers of each flow: names and bits, up to 128.
@@ -209,19 +211,22 @@ pub struct ElementModel {
     /// Meters of each flow.
     #[serde(default)]
     pub meters: BTreeMap<String, MeterModel>,
-    /// The state of a flow that has no entry. Needed if there are states.
+    /// The state of a flow that has no entry. Needed if there are states; without them, none.
     #[serde(default)]
     pub initial: Option<String>,
     /// States, and when a flow's time in them is over.
     #[serde(default)]
     pub states: BTreeMap<String, Option<StateModel>>,
-    /// A flow's time is over when it has been idle for so long, in states that do not say.
+    /// A flow's time is over when it has been idle for so long, in states that do not say;
+    /// never if left out.
     #[serde(default)]
     pub idle: Option<Span>,
-    /// Its time is over so long after its entry was made, in states that do not say.
+    /// Its time is over so long after its entry was made, in states that do not say; never if
+    /// left out.
     #[serde(default)]
     pub hard: Option<Span>,
-    /// The event that tells when the state of a flow becomes another one, or the flow ends.
+    /// The event that tells when the state of a flow becomes another one, or the flow ends;
+    /// none if left out.
     #[serde(default)]
     pub changes: Option<String>,
     /// Statements that run before any condition is looked at.
@@ -236,7 +241,7 @@ pub struct ElementModel {
     /// Statements for packets without the key's headers.
     #[serde(default)]
     pub keyless: Vec<String>,
-    /// Statements for packets for which there is no transition.
+    /// Statements for packets for which there is no transition; if left out, they go on.
     #[serde(default)]
     pub otherwise: Option<Vec<String>>,
 }
@@ -260,10 +265,10 @@ pub struct KeyModel {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StateModel {
-    /// After so long without a packet.
+    /// After so long without a packet; as the element says if left out.
     #[serde(default)]
     pub idle: Option<Span>,
-    /// So long after the state was entered.
+    /// So long after the state was entered; as the element says if left out.
     #[serde(default)]
     pub hard: Option<Span>,
 }
@@ -278,13 +283,13 @@ pub struct TransitionModel {
     /// When it is looked at.
     #[serde(default)]
     pub on: On,
-    /// If this holds.
+    /// If this holds; always if left out.
     #[serde(default, rename = "if")]
     pub when: Option<String>,
     /// And if these values are as their patterns say: `tcp.flags: 0x02/0x12`.
     #[serde(default, rename = "match")]
     pub patterns: BTreeMap<String, Text>,
-    /// Greater ones are looked at first.
+    /// Greater ones are looked at first; 0 if left out.
     #[serde(default)]
     pub priority: Option<i64>,
     /// Statements, in order.

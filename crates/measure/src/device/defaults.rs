@@ -1,19 +1,39 @@
-//! Settings with every default filled in, as the JSON Schema of their kind tells them. Pure.
+//! Settings with every default filled in, as the JSON Schema of their kind tells them, and what is
+//! not set and has none there. Pure.
+
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 /// References and settings inside settings that are followed; a schema may contain itself.
 const DEPTH_MAX: usize = 16;
 
-/// `config` with the defaults of what it leaves out, also inside of what it says; what has none
-/// stays out.
-pub(super) fn filled(config: &Value, schema: &schemars::Schema) -> Value {
+/// Settings as a report has them.
+#[derive(Debug, PartialEq)]
+pub(super) struct Filled {
+    /// What is said, and the defaults of what is left out, also inside of what is said.
+    pub(super) settings: Value,
+    /// What is left out and has no default in the schema, with what the schema says of it: by its
+    /// path, in which `[]` is any item of a list and `*` any name of a map.
+    pub(super) not_set: BTreeMap<String, String>,
+}
+
+/// `config` with the defaults of what it leaves out.
+pub(super) fn filled(config: &Value, schema: &schemars::Schema) -> Filled {
     let root = json!(schema);
     let config = match config {
         Value::Null => &json!({}),
         other => other,
     };
-    fill(config, &root, &root, DEPTH_MAX)
+    let mut filler = Filler {
+        root: &root,
+        not_set: BTreeMap::new(),
+    };
+    let settings = filler.fill(config, &root, "", DEPTH_MAX);
+    Filled {
+        settings,
+        not_set: filler.not_set,
+    }
 }
 
 /// A schema behind its reference.
@@ -32,46 +52,85 @@ fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     found
 }
 
-fn fill(value: &Value, schema: &Value, root: &Value, depth: usize) -> Value {
-    let schema = resolved(schema, root);
-    if depth == 0 {
-        return value.clone();
-    }
-    let deeper = |value: &Value, schema: &Value| fill(value, schema, root, depth - 1);
-    let choices = ["oneOf", "anyOf"].map(|key| schema.get(key).and_then(Value::as_array));
-    let mut choices = choices.into_iter().flatten().flatten();
-    let chosen = choices.find(|choice| fits(value, resolved(choice, root)));
-    let value = &chosen.map_or_else(|| value.clone(), |choice| deeper(value, choice));
-    match value {
-        Value::Object(map) => Value::Object(fill_map(map, schema, &deeper)),
-        Value::Array(items) => match schema.get("items") {
-            Some(schema) => items.iter().map(|item| deeper(item, schema)).collect(),
-            None => value.clone(),
-        },
-        _ => value.clone(),
-    }
+struct Filler<'a> {
+    root: &'a Value,
+    not_set: BTreeMap<String, String>,
 }
 
-fn fill_map(
-    map: &Map<String, Value>,
-    schema: &Value,
-    deeper: &dyn Fn(&Value, &Value) -> Value,
-) -> Map<String, Value> {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let of_others = schema.get("additionalProperties");
-    let said = map.iter().map(|(name, value)| {
-        let own = properties.and_then(|all| all.get(name)).or(of_others);
-        let value = own.map_or_else(|| value.clone(), |schema| deeper(value, schema));
-        (name.clone(), value)
-    });
-    let mut filled: Map<String, Value> = said.collect();
-    for (name, schema) in properties.into_iter().flatten() {
-        let default = schema.get("default").filter(|value| !value.is_null());
-        if let (Some(default), false) = (default, map.contains_key(name)) {
-            filled.insert(name.clone(), deeper(default, schema));
+impl Filler<'_> {
+    fn fill(&mut self, value: &Value, schema: &Value, path: &str, depth: usize) -> Value {
+        let schema = resolved(schema, self.root);
+        if depth == 0 {
+            return value.clone();
+        }
+        let choices = ["oneOf", "anyOf"].map(|key| schema.get(key).and_then(Value::as_array));
+        let mut choices = choices.into_iter().flatten().flatten();
+        let chosen = choices.find(|choice| fits(value, resolved(choice, self.root)));
+        let value = match chosen {
+            Some(choice) => self.fill(value, choice, path, depth - 1),
+            None => value.clone(),
+        };
+        match &value {
+            Value::Object(map) => Value::Object(self.fill_map(map, schema, path, depth - 1)),
+            Value::Array(items) => match schema.get("items") {
+                Some(schema) => {
+                    let path = format!("{path}[]");
+                    let items = items.iter();
+                    items
+                        .map(|item| self.fill(item, schema, &path, depth - 1))
+                        .collect()
+                }
+                None => value,
+            },
+            _ => value,
         }
     }
-    filled
+
+    fn fill_map(
+        &mut self,
+        map: &Map<String, Value>,
+        schema: &Value,
+        path: &str,
+        depth: usize,
+    ) -> Map<String, Value> {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let of_others = schema.get("additionalProperties");
+        let below = |name: &str| match path {
+            "" => name.to_owned(),
+            path => format!("{path}.{name}"),
+        };
+        let mut filled = Map::new();
+        for (name, value) in map {
+            let own = properties.and_then(|all| all.get(name));
+            let path = below(if own.is_some() { name } else { "*" });
+            let value = match own.or(of_others) {
+                Some(schema) => self.fill(value, schema, &path, depth),
+                None => value.clone(),
+            };
+            filled.insert(name.clone(), value);
+        }
+        for (name, schema) in properties.into_iter().flatten() {
+            if map.get(name).is_some_and(|said| !said.is_null()) {
+                continue;
+            }
+            let default = schema.get("default").filter(|value| !value.is_null());
+            match default {
+                // What is said to be null is not set, whatever the default.
+                Some(default) if !map.contains_key(name) => {
+                    let value = self.fill(default, schema, &below(name), depth);
+                    filled.insert(name.clone(), value);
+                }
+                _ => {
+                    let meaning = resolved(schema, self.root);
+                    let meaning = [schema, meaning].map(|one| one.get("description"));
+                    let meaning = meaning.into_iter().flatten().find_map(Value::as_str);
+                    let meaning = meaning.unwrap_or_default().replace('\n', " ");
+                    self.not_set.insert(below(name), meaning);
+                }
+            }
+        }
+        filled
+    }
 }
 
 /// Whether a value may be meant by a schema, one of several.
@@ -104,6 +163,7 @@ mod tests {
     #[derive(Deserialize, Serialize, JsonSchema)]
     struct Whole {
         needed: u32,
+        /// How many at most; all without it.
         may_lack: Option<u32>,
         #[serde(default = "seven")]
         count: u32,
@@ -140,15 +200,19 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_filled(config: Value, expected: Value) {
-        assert_eq!(filled(&config, &schema_for!(Whole)), expected);
+    fn assert_filled(config: Value, expected: Value, not_set: &[&str]) {
+        let filled = filled(&config, &schema_for!(Whole));
+        assert_eq!(filled.settings, expected);
+        let paths: Vec<_> = filled.not_set.keys().map(String::as_str).collect();
+        assert_eq!(paths, not_set);
     }
 
     #[test]
     fn what_is_left_out_is_filled_in_at_every_depth() {
         let rest = json!({ "count": 7, "parts": [], "by_name": {}, "way": "straight" });
-        assert_filled(Value::Null, rest.clone());
-        assert_filled(json!({}), rest);
+        let nothing = ["may_lack", "needed", "part"];
+        assert_filled(Value::Null, rest.clone(), &nothing);
+        assert_filled(json!({}), rest, &nothing);
         assert_filled(
             json!({
                 "needed": 1, "count": 2, "part": { "inner": {} }, "parts": [{ "size": 1 }, {}],
@@ -159,6 +223,13 @@ mod tests {
                 "parts": [{ "size": 1 }, { "size": 7 }], "by_name": { "one": { "size": 7 } },
                 "way": { "bent": { "size": 7 } },
             }),
+            &[
+                "by_name.*.inner",
+                "may_lack",
+                "part.inner.inner",
+                "parts[].inner",
+                "way.bent.inner",
+            ],
         );
         assert_filled(
             json!({ "parts": [], "by_name": {}, "way": { "cut": {} }, "may_lack": null }),
@@ -166,6 +237,13 @@ mod tests {
                 "parts": [], "by_name": {}, "way": { "cut": { "at": 7 } }, "may_lack": null,
                 "count": 7,
             }),
+            &nothing,
         );
+    }
+
+    #[test]
+    fn what_has_no_default_is_told_with_what_that_means() {
+        let found = filled(&json!({ "needed": 1 }), &schema_for!(Whole)).not_set;
+        assert_eq!(found["may_lack"], "How many at most; all without it.");
     }
 }

@@ -8,11 +8,26 @@ use super::defaults::filled;
 use super::under_test::Device;
 use crate::profile::Profile;
 
+/// Adds to what a report says of a part: its settings by this name, and what of them is not set.
+fn tell(value: &mut Value, name: &str, config: &Value, schema: &schemars::Schema) {
+    let filled = filled(config, schema);
+    value[name] = filled.settings;
+    if !filled.not_set.is_empty() {
+        value["not set"] = json!(filled.not_set);
+    }
+}
+
 /// Wrappers with their settings.
 fn wrapped(wraps: &[WrapSpec]) -> Vec<Value> {
     let wraps = wraps.iter().map(|wrap| {
-        let settings = filled(&wrap.config, &(wrap.kind.schema)());
-        json!({ wrap.kind.name: settings })
+        let mut value = json!({});
+        tell(
+            &mut value,
+            wrap.kind.name,
+            &wrap.config,
+            &(wrap.kind.schema)(),
+        );
+        value
     });
     wraps.collect()
 }
@@ -28,21 +43,20 @@ impl Device {
             if index == self.traffic || index == self.receiver {
                 continue;
             }
-            let (what, settings, wraps) = match &node.kind {
+            let (what, config, schema, wraps) = match &node.kind {
                 NodeKind::Port {
                     kind,
                     config,
                     wraps,
                     ..
-                } => ("port", filled(config, &(kind.schema)()), wrapped(wraps)),
-                NodeKind::Nf { kind, config, .. } => {
-                    ("NF", filled(config, &(kind.schema)()), Vec::new())
-                }
+                } => ("port", config, (kind.schema)(), wrapped(wraps)),
+                NodeKind::Nf { kind, config, .. } => ("NF", config, (kind.schema)(), Vec::new()),
             };
             let mut value = json!({
-                "type": node.type_name(), "settings": settings, "mode": node.mode,
-                "group": node.group, "on_death": node.on_death,
+                "type": node.type_name(), "mode": node.mode, "group": node.group,
+                "on_death": node.on_death,
             });
+            tell(&mut value, "settings", config, &schema);
             if let Some(core) = node.core {
                 value["core"] = json!(core);
             }
@@ -73,7 +87,9 @@ impl Device {
                 ..
             } = &chain.nodes[port].kind
             {
-                let mut settings = filled(config, &(kind.schema)());
+                let mut value = json!({ "wrap": wrapped(wraps) });
+                tell(&mut value, "settings", config, &(kind.schema)());
+                let settings = &mut value["settings"];
                 if let Some(entry) = settings.get("entry") {
                     rows.push(("entry buffer".to_owned(), format!("{entry} packets")));
                 }
@@ -81,13 +97,17 @@ impl Device {
                     // Given on the command line, and told apart.
                     map.remove("profile");
                 }
-                let value = json!({ "settings": settings, "wrap": wrapped(wraps) });
                 rows.push((name.to_owned(), value.to_string()));
             }
         }
         if let Some(profile) = &self.profile {
             let profile = filled(profile, &(Profile::KIND.schema)());
-            rows.push(("profile of the last trial".to_owned(), profile.to_string()));
+            let name = "profile of the last trial";
+            rows.push((name.to_owned(), profile.settings.to_string()));
+            if !profile.not_set.is_empty() {
+                let not_set = json!(profile.not_set).to_string();
+                rows.push((format!("{name}: not set"), not_set));
+            }
         }
         rows
     }

@@ -74,7 +74,7 @@ pub struct Profile {
     /// When packets are due.
     #[schemars(default)]
     pub load: Load,
-    /// Frames of a capture instead of made ones.
+    /// Frames of a capture instead of made ones; without it, they are made.
     pub replay: Option<Replay>,
 }
 
@@ -99,9 +99,9 @@ pub struct PacketShape {
     pub transport: Transport,
     /// VLAN identifiers, outermost first; one number or a list of at most two.
     pub vlan: Vlans,
-    /// Source address of flow 0.
+    /// Source address of flow 0; without it, 198.18.0.1 or 2001:2:0:0:12::1.
     pub src: Option<IpAddr>,
-    /// Destination address of flow 0.
+    /// Destination address of flow 0; without it, 198.19.0.1 or 2001:2:0:8000:12::1.
     pub dst: Option<IpAddr>,
     /// Destination port.
     pub dst_port: u16,
@@ -111,7 +111,7 @@ pub struct PacketShape {
     pub dst_mac: Mac,
     /// Whether UDP has a checksum; without one only over IPv4 (RFC 768, RFC 8200 8.1).
     pub udp_checksum: bool,
-    /// Put the packet into a GTP-U tunnel.
+    /// Put the packet into a GTP-U tunnel; it is in none without it.
     pub gtpu: Option<Gtpu>,
 }
 
@@ -163,9 +163,9 @@ pub enum Transport {
 pub struct Gtpu {
     /// IP version of the tunnel.
     pub ip: IpVersion,
-    /// Address of the sending end.
+    /// Address of the sending end; without it, 192.0.2.1 or 2001:2:0:0:64::1.
     pub src: Option<IpAddr>,
-    /// Address of the receiving end.
+    /// Address of the receiving end; without it, 192.0.2.2 or 2001:2:0:8000:64::1.
     pub dst: Option<IpAddr>,
     /// First tunnel endpoint identifier.
     pub teid: u32,
@@ -212,7 +212,7 @@ pub struct Flows {
     pub pick: Pick,
     /// Exponent of `zipf`: flow k gets a share in proportion to 1/(k+1)^exponent.
     pub exponent: f64,
-    /// Flows that end and others that begin.
+    /// Flows that end and others that begin; none do without it.
     pub churn: Option<Churn>,
 }
 
@@ -265,7 +265,7 @@ pub struct Load {
     pub layer: Layer,
     /// How packets are spread over time.
     pub pattern: Pattern,
-    /// Packets in a burst; for `bursts`.
+    /// Packets in a burst; for `bursts`, which are not without it.
     pub packets: Option<u32>,
     /// From the start of one packet of a burst to the next; for `bursts`. Without it the time that
     /// a frame takes on the line, or nothing where the profile has no line.

@@ -336,12 +336,12 @@ struct Config {
     samples: usize,
     /// Follow loss, duplicates and order of flows 0 to this less 1; 0 follows none.
     flows: usize,
-    /// Write what arrived, as JSON, to this file when the chain ends.
+    /// Write what arrived, as JSON, to this file when the chain ends; to none without it.
     results: Option<PathBuf>,
-    /// Count what arrives in slices, in turns with another chain.
+    /// Count what arrives in slices, in turns with another chain; all together without it.
     slices: Option<SliceConfig>,
     /// Count what arrives behind the warm-up and behind the end of the trial (`held_before` and
-    /// `held_after` of the results).
+    /// `held_after` of the results); these are 0 without it.
     window: Option<WindowConfig>,
 }
 

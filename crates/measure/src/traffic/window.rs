@@ -16,7 +16,7 @@ use super::tick_rate::TickRate;
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WindowConfig {
-    /// The `warmup` of the generator.
+    /// The `warmup` of the generator; none without it.
     warmup: Option<Span>,
     /// Its `duration`.
     duration: Span,

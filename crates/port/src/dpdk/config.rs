@@ -54,7 +54,7 @@ pub struct Config {
     /// The device and its arguments, as DPDK takes them: `net_memif0,role=client,...`, or the
     /// address of a card, `0000:03:00.0`.
     device: String,
-    /// File of the plug-in, if it is not where it is looked for.
+    /// File of the plug-in; without it, it is looked for where it is installed.
     plugin: Option<PathBuf>,
     /// Queues of the device; this port works on all of them.
     #[serde(default = "one")]
@@ -76,7 +76,7 @@ pub struct Config {
     /// `cut`: packets are whole on both sides of this port. It cannot `carry` others.
     #[serde(default)]
     segments: Segments,
-    /// Spread flows over the queues by the `outer` or the `inner` headers.
+    /// Spread flows over the queues by the `outer` or the `inner` headers; not at all if left out.
     rss: Option<Rss>,
     /// Packets that the device itself gives to a queue, or marks.
     #[serde(default)]

@@ -29,21 +29,21 @@ enum Transport {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Match {
-    /// EtherType, behind a VLAN tag if one is asked for.
+    /// EtherType, behind a VLAN tag if one is asked for; any if left out.
     ether_type: Option<u16>,
-    /// VLAN number of the outer tag.
+    /// VLAN number of the outer tag; any frame if left out.
     vlan: Option<u16>,
-    /// Version of IP, 4 or 6; addresses say it, too.
+    /// Version of IP, 4 or 6; addresses say it, too. Any packet if left out.
     ip: Option<u8>,
-    /// Source address.
+    /// Source address; any if left out.
     source: Option<IpAddr>,
-    /// Destination address.
+    /// Destination address; any if left out.
     destination: Option<IpAddr>,
-    /// `tcp`, `udp` or `sctp`.
+    /// `tcp`, `udp` or `sctp`; any if left out.
     protocol: Option<Transport>,
-    /// Source port.
+    /// Source port; any packet if left out.
     source_port: Option<u16>,
-    /// Destination port.
+    /// Destination port; any packet if left out.
     destination_port: Option<u16>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Flow {
     matches: Match,
     /// The queue that they come by; without it, any.
     queue: Option<u16>,
-    /// The tag that they have in the chain, 1 to 65535.
+    /// The tag that they have in the chain, 1 to 65535; none if left out.
     mark: Option<u16>,
     /// Which rule comes first where several match: the lowest number.
     #[serde(default)]

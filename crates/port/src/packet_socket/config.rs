@@ -25,7 +25,7 @@ pub struct Config {
     /// Receive frames for other Ethernet addresses too.
     #[serde(default = "yes")]
     promiscuous: bool,
-    /// Share the interface's frames with other sockets of a group.
+    /// Share the interface's frames with other sockets of a group; this one gets all if left out.
     fanout: Option<FanoutConfig>,
     /// In which pieces the kernel hands over frames.
     #[serde(default)]

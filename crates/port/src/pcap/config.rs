@@ -16,7 +16,7 @@ use crate::capture::CaptureFormat;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// File to receive packets from, pcap or pcapng by its contents.
+    /// File to receive packets from, pcap or pcapng by its contents; without it, none are.
     pub(super) read: Option<PathBuf>,
     /// When to receive them: at the gaps they were `recorded` with, at a rate (`10kpps`, `1Gbps`),
     /// or as fast as the chain takes them (`max`, the default). For `read`.
@@ -24,13 +24,14 @@ pub struct Config {
     /// How often to read the file: a number or `forever`; once without it. For `read`.
     #[serde(rename = "loop")]
     pub(super) laps: Option<Laps>,
-    /// Most packets to receive. For `read`.
+    /// Most packets to receive; all without it. For `read`.
     pub(super) limit: Option<u64>,
     /// File to send packets to; one from before the chain was started is replaced.
+    /// Without it, none are sent.
     pub(super) write: Option<PathBuf>,
     /// Format of the written file; by its extension without it. For `write`.
     pub(super) format: Option<Format>,
-    /// Most bytes written of a packet. For `write`.
+    /// Most bytes written of a packet; all without it. For `write`.
     pub(super) snaplen: Option<u32>,
 }
 

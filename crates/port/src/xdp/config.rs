@@ -49,11 +49,12 @@ pub struct Config {
     #[serde(default = "ring")]
     ring: u32,
     /// Have the port's calls do the driver's work, for so long at most, rather than an interrupt.
+    /// Without it, interrupts do.
     busy_poll: Option<Span>,
     /// Receive frames for all addresses.
     #[serde(default = "yes")]
     promiscuous: bool,
-    /// Take only these packets; the host has the others.
+    /// Take only these packets; the host has the others. All without it.
     steer: Option<Steering>,
 }
 

@@ -13,10 +13,11 @@ use crate::ceilings::terms::{CEILING_COUNT_MAX, Scope, Terms, slice_named};
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CeilingConfig {
-    /// Whose it is: a network instance; or `slice`.
+    /// Whose it is: a network instance; it is the slice's if left out.
     #[serde(default)]
     pub network_instance: Option<String>,
-    /// Whose it is: an S-NSSAI as SST, or SST-SD with six hexadecimal digits, as 1-0000a1.
+    /// Whose it is: an S-NSSAI as SST, or SST-SD with six hexadecimal digits, as 1-0000a1; it is
+    /// the network instance's if left out.
     #[serde(default)]
     pub slice: Option<String>,
     /// Most bits per second of its UEs' uplink packets; no limit if left out.

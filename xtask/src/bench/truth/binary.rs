@@ -27,6 +27,13 @@ pub(super) fn chain(name: &str, nfs: &str, way: &str, wrap: &str) -> String {
     )
 }
 
+/// A chain with a policer of a rate, which lets a burst of so many packets pass besides.
+pub(super) fn policer(name: &str, kpps: f64, burst: f64, wrap: &str) -> String {
+    let rate = kpps * 1e3;
+    let nf = format!("police: {{ type: policer, rate: {rate}pps, burst: {burst} }}");
+    chain(name, &nf, "police", wrap)
+}
+
 /// The binary, and where its files go.
 pub(in super::super) struct Binary {
     path: PathBuf,
@@ -131,6 +138,18 @@ pub(super) fn number(document: &Value, name: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_policer_has_its_rate_in_packets_and_its_burst() {
+        let text = policer("a", 0.5, 8.0, "pace: { tx: 1Mpps }");
+        let nf = "nfs: { police: { type: policer, rate: 500pps, burst: 8 } }";
+        assert!(text.starts_with("name: a\n") && text.contains(nf), "{text}");
+        assert!(
+            text.contains("receiver: {}, wrap: [pace: { tx: 1Mpps }] }"),
+            "{text}"
+        );
+        assert!(!policer("a", 20.0, 200.0, "").contains("wrap"));
+    }
 
     #[test]
     fn what_is_not_there_is_an_error_and_not_a_zero() {

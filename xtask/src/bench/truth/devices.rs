@@ -3,7 +3,7 @@
 //! SPDX-License-Identifier: Apache-2.0
 
 use super::super::extent::Extent;
-use super::binary::{Binary, SWAP, chain, number};
+use super::binary::{Binary, SWAP, chain, number, policer};
 use super::{Case, NO_TRIAL};
 
 /// Takes what a busy machine does to a trial for what it is, and goes on.
@@ -131,7 +131,7 @@ pub(super) fn losses(binary: &Binary, extent: Extent) -> Vec<Case> {
             name: format!("loss: a policer of 10 kpps at {load} kpps"),
             unit: "%",
             truth,
-            said: share_lost(binary, &policer(10, 32), *load),
+            said: share_lost(binary, &policer("truth", 10.0, 32.0, ""), *load),
             right: ((truth - 1.5).max(0.0), truth + 1.0),
         });
     }
@@ -139,11 +139,6 @@ pub(super) fn losses(binary: &Binary, extent: Extent) -> Vec<Case> {
         .into_iter()
         .map(|case| case.at_least(extent))
         .collect()
-}
-
-fn policer(kpps: u32, burst: u32) -> String {
-    let nf = format!("police: {{ type: policer, rate: {kpps}kpps, burst: {burst} }}");
-    chain("truth", &nf, "police", "")
 }
 
 /// Burst of these policers, by time. Whatever holds packets up for longer makes them come in a
@@ -161,7 +156,8 @@ pub(super) fn throughputs(binary: &Binary, extent: Extent) -> Vec<Case> {
     let case = |kpps: &u32| {
         let said = || {
             let how = format!("search {how} --min 1kpps --max 100kpps --rivals 1 --repeats 20");
-            let document = binary.of_chain(&policer(*kpps, kpps * BURST_MS), &how)?;
+            let (kpps, burst) = (f64::from(*kpps), f64::from(kpps * BURST_MS));
+            let document = binary.of_chain(&policer("truth", kpps, burst, ""), &how)?;
             let goal = &document["throughput"][0]["goals"][0];
             let found = goal["conditional_throughput_pps"].as_f64();
             found

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::extent::Extent;
 use super::Case;
-use super::binary::{Binary, SWAP, chain, row};
+use super::binary::{Binary, SWAP, chain, policer, row};
 
 /// What a comparison found: the ratio, 1 for higher, -1 for lower, 0 for neither, and the least
 /// difference that it said before the run it would show.
@@ -104,13 +104,8 @@ fn signed(name: &str, truth: f64, found: &Result<Found, String>) -> Case {
 /// A policer of a rate. Its burst is what a millisecond brings: whoever gets no core for as long
 /// spoils no tokens, and what has gathered while the other had its turn has passed long before a
 /// slice's arrivals count.
-fn policer(name: &str, kpps: f64) -> String {
-    let nf = format!(
-        "police: {{ type: policer, rate: {}pps, burst: {} }}",
-        kpps * 1e3,
-        kpps.max(8.0)
-    );
-    chain(name, &nf, "police", "pace: { tx: 1Mpps }")
+fn policed(name: &str, kpps: f64) -> String {
+    policer(name, kpps, kpps.max(8.0), "pace: { tx: 1Mpps }")
 }
 
 /// A chain that is paced.
@@ -126,7 +121,7 @@ pub(super) fn cases(binary: &Binary, extent: Extent) -> Vec<Case> {
     let is_brief = extent == Extent::Brief;
     for (a, b) in [(500.0, 10.0), (10.0, 500.0)] {
         let truth: f64 = b / a;
-        let found = compare(binary, usual, &policer("a", a), &policer("b", b));
+        let found = compare(binary, usual, &policed("a", a), &policed("b", b));
         // A busy machine lets less of either pass; fifty times as little it does not.
         let right = match (is_brief, truth < 1.0) {
             (true, true) => (0.0, 1.0),
@@ -149,7 +144,7 @@ pub(super) fn cases(binary: &Binary, extent: Extent) -> Vec<Case> {
     for (a, b) in [(500.0, 0.5), (0.5, 500.0)] {
         let truth: f64 = b / a;
         let how = usual.replace("10ms", "20ms");
-        let found = compare(binary, &how, &policer("a", a), &policer("b", b));
+        let found = compare(binary, &how, &policed("a", a), &policed("b", b));
         let what = format!("a policer of {b} kpps over one of {a} kpps");
         let right = (0.75 * truth, 1.25 * truth);
         cases.extend(both(&what, truth, right, &found));

@@ -38,7 +38,7 @@ struct OnuConfig {
     /// Its part of what nobody is guaranteed.
     #[serde(default = "one")]
     weight: u32,
-    /// What it may send in any case: frames with preamble and gap.
+    /// What it may send in any case: frames with preamble and gap; nothing if left out.
     guaranteed: Option<Rate>,
 }
 

@@ -27,11 +27,13 @@ struct Config {
     profile: ProfileAt,
     /// How long to send; without it, and without `count`, for ever.
     duration: Option<Span>,
-    /// How many packets to send.
+    /// How many packets to send; without it, and without `duration`, there is no end.
     count: Option<u64>,
     /// How long to wait before the first packet, so that whatever is reached over ports is up.
+    /// Without it, not at all.
     delay: Option<Span>,
-    /// How long to send before the trial; those packets carry another trial's number.
+    /// How long to send before the trial; those packets carry another trial's number. Not
+    /// at all without it.
     warmup: Option<Span>,
     /// Packets that wait at the device's entry while the chain takes nothing; what is due beyond is
     /// lost, as in a NIC's ring.
@@ -40,9 +42,9 @@ struct Config {
     /// Number in the stamps, by which the receiver tells trials apart.
     #[serde(default)]
     trial: u8,
-    /// Write what was sent, as JSON, to this file when the chain ends.
+    /// Write what was sent, as JSON, to this file when the chain ends; to none without it.
     results: Option<PathBuf>,
-    /// Take turns with another chain's generator.
+    /// Take turns with another chain's generator; without it, send all the time.
     slices: Option<SliceConfig>,
 }
 

@@ -45,7 +45,7 @@ pub(super) struct Faults {
     pub(super) reorder: Share,
     /// Share of packets in which a bit is inverted.
     pub(super) corrupt: Share,
-    /// How long packets wait.
+    /// How long packets wait; not at all without it.
     pub(super) delay: Option<Delay>,
 }
 

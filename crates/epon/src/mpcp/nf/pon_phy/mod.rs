@@ -57,7 +57,8 @@ struct Config {
     /// Whether it turns packets into line bits or line bits into packets.
     direction: Task,
     /// Blocks of sync pattern in front of a burst (ONU, transmit), 1 to 1024; with the delimiter no
-    /// longer than the `sync_time` of the OLT, of which a quantum is two and a half blocks.
+    /// longer than the `sync_time` of the OLT, of which a quantum is two and a half blocks. 64
+    /// if left out.
     sync_blocks: Option<u16>,
     /// Idle blocks into the FIFO after which a burst ends (ONU, transmit), 1 to 4096; without it, a
     /// burst ends with the codeword of its last frame.
