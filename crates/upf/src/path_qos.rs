@@ -2,7 +2,7 @@
 //!
 //! Beside packets, as `paths`: an SMF names paths in messages about its association (`control`);
 //! each is asked by Echo Requests with each marking, an answer's delay is half of the round trip
-//! (`measured`), and Node Report Requests tell of them (`reports`). Specification: TS 29.244 5.24.5,
+//! (`measured`), and Node Report Requests tell of them (`reports`). Specification: TS 29.244
 //! 7.4.4.1.3, 7.4.5.1.5; TS 23.501 5.33.3.3.
 //!
 //! Several associations that want to know of one path and marking share its Echo Requests. What is

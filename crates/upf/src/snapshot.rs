@@ -7,7 +7,7 @@
 //! whole, and one whose reader is killed is read again by the next one.
 //!
 //! ```text
-//! {"catena_upf_snapshot":1,"shape":{..},"now_ns":..,"recovery":..,"associations":[..],"pfds":"..",..}
+//! {"catena_upf_snapshot":1,"shape":{..},"now_ns":..,"recovery":..,"associations":[..],..}
 //! {"slots":[[0,"image in hexadecimal"],..],"now_ns":..}
 //! {"end":<lines before>,"sum":"<FNV-1a of them, each with its end>"}
 //! ```

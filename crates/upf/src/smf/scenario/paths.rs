@@ -87,10 +87,14 @@ pub struct PathReport {
 #[serde(deny_unknown_fields)]
 pub struct EchoRule {
     /// How many; 1 if left out.
-    #[serde(default = "super::one")]
+    #[serde(default = "one")]
     pub count: u32,
     /// DSCP of their packets.
     pub dscp: Option<u8>,
     /// The answer comes so long behind each; at once if left out.
     pub after: Option<Span>,
+}
+
+const fn one() -> u32 {
+    1
 }
