@@ -122,7 +122,7 @@ fn examples_of_the_reference_are_studies() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path.join("../../docs/reference/study.md")).unwrap();
     let examples: Vec<_> = text.split("```yaml\n").skip(1).collect();
-    assert_eq!(examples.len(), 2);
+    assert_eq!(examples.len(), 3);
     for example in examples {
         study(example.split("```").next().unwrap());
     }
