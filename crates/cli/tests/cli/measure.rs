@@ -11,17 +11,7 @@ use serde_json::Value;
 use super::harness::{Place, named, until};
 
 /// Options that make a measurement short, and patient with a busy machine.
-const SHORT: [&str; 9] = [
-    "--noise",
-    "10ms",
-    "--repeats",
-    "40",
-    "--rivals",
-    "1",
-    "--out",
-    "out",
-    "--force",
-];
+const SHORT: &str = "--noise 10ms --repeats 40 --rivals 1 --out out --force";
 /// Length of the warm-up of measurements that do not say another.
 const WARMUP: [&str; 2] = ["--warmup", "10ms"];
 
@@ -132,7 +122,7 @@ fn assert_whole(place: &Place, document: &Value) {
 pub(super) fn measure(place: &Place, arguments: &[&str]) -> Value {
     let mut all = vec!["measure"];
     all.extend(arguments);
-    all.extend(SHORT);
+    all.extend(SHORT.split(' '));
     if !arguments.contains(&WARMUP[0]) {
         all.extend(WARMUP);
     }
@@ -595,7 +585,7 @@ fn a_delay_outside_the_probes_is_told() {
 fn measure_with_probes(place: &Place, arguments: &str) -> Value {
     let mut all = vec!["measure"];
     all.extend(arguments.split_whitespace());
-    all.extend(SHORT);
+    all.extend(SHORT.split(' '));
     all.push("--json");
     place.catena(&all).assert_code(0).json()
 }
