@@ -88,6 +88,11 @@ const GOOD: &[(&str, &str, &str)] = &[
         "catena.measure.report/1",
     ),
     (
+        "measure cost",
+        "profile.yaml --nf macswap --rate 1kpps --trials 1 --trial 50ms --noise 0s --out cost",
+        "catena.measure.report/1",
+    ),
+    (
         "measure compare",
         "measured.yaml measured.yaml --together --pairs 100 --trial 1ms --noise 0s --out ab",
         "catena.measure.report/1",
