@@ -172,7 +172,6 @@ impl<'a> Image<'a> {
             let from = at.urrs + place * Urr::LEN;
             each(from, from + URR_HOT);
         }
-        each(at.filters, at.filters + fetched(5) * Filter::LEN);
     }
 
     /// What is common.

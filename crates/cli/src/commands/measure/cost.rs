@@ -13,7 +13,7 @@ use catena_measure::device::{Outcome as TrialOutcome, Spent};
 use catena_measure::report::rate;
 use catena_shm::tsc;
 
-use super::{Common, Folder, Under, headline, parse_count, pps};
+use super::{Common, Folder, Under, headline, load_of, parse_count};
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::Measured;
 use crate::quantity;
@@ -133,12 +133,7 @@ const UNKNOWN: &str = "core time not known: the device shares processes with the
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let profile = args.under.profile()?;
-    let load = match args.rate {
-        Some(load) => pps(load, &profile)?,
-        None => profile.own_pps().ok_or_else(|| {
-            Failure::input("a cost is measured at loads: give --rate, or a rate in the profile")
-        })?,
-    };
+    let load = load_of(args.rate, &profile, "a cost is measured at loads")?;
     let chain = args.under.chain()?;
     let title = format!("Cost of packets in {}: {}", chain.name, profile.title());
     let mut bench = args.common.begin(&title, args.folder.create()?)?;

@@ -14,7 +14,7 @@ use catena_measure::stats::bootstrap::Resampling;
 use catena_measure::stats::histogram::Histogram;
 use catena_measure::study::record::RECOVERY_NS;
 
-use super::{Common, Folder, Under, parse_count, pps};
+use super::{Common, Folder, Under, load_of, parse_count};
 use crate::commands::probe::DEFAULT_GAP;
 use crate::commands::{Failure, Outcome};
 use crate::measuring::bench::Measured;
@@ -60,12 +60,7 @@ const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let profile = args.under.profile()?;
-    let load = match args.rate {
-        Some(load) => pps(load, &profile)?,
-        None => profile.own_pps().ok_or_else(|| {
-            Failure::input("latency is measured at a load: give --rate, or a rate in the profile")
-        })?,
-    };
+    let load = load_of(args.rate, &profile, "latency is measured at a load")?;
     let chain = args.under.chain()?;
     let title = format!("Latency of {}: {}", chain.name, profile.title());
     let name = format!("{} at {}", chain.name, rate(load));

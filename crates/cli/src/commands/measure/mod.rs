@@ -141,6 +141,16 @@ impl Under {
     }
 }
 
+/// The load that is given, or else the profile's own, in packets per second; `what` is measured.
+fn load_of(given: Option<Rate>, profile: &TrialProfile, what: &str) -> Result<f64, Failure> {
+    match given {
+        Some(load) => pps(load, profile),
+        None => profile.own_pps().ok_or_else(|| {
+            Failure::input(format!("{what}: give --rate, or a rate in the profile"))
+        }),
+    }
+}
+
 fn load_profile(file: &Path) -> Result<TrialProfile, Failure> {
     let profile = TrialProfile::load(file).map_err(|errors| {
         let file = file.display();
