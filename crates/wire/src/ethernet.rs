@@ -149,6 +149,7 @@ impl Header {
     ///
     /// # Panics
     /// If `bytes` is shorter than [`header_len`](Self::header_len).
+    #[inline]
     pub fn emit(&self, bytes: &mut [u8]) {
         field::set(bytes, DST, &self.dst.0);
         field::set(bytes, SRC, &self.src.0);

@@ -21,6 +21,7 @@ use core::{fmt, ops::Range};
 pub mod element;
 pub mod extension;
 pub mod pdu_session;
+pub mod plain;
 #[cfg(test)]
 mod tests;
 

@@ -345,6 +345,7 @@ impl Header {
     /// # Panics
     /// If `bytes` is shorter than [`header_len`](Self::header_len), or if header and payload
     /// together exceed 65535 bytes.
+    #[inline]
     pub fn emit(&self, bytes: &mut [u8]) {
         let bytes = &mut bytes[..self.header_len()];
         let total_len = u16::try_from(self.header_len() + self.payload_len)

@@ -196,6 +196,7 @@ impl Header {
     /// # Panics
     /// If `bytes` is shorter than [`header_len`](Self::header_len), or if header and payload
     /// together exceed 65535 bytes.
+    #[inline]
     pub fn emit(&self, bytes: &mut [u8]) {
         let len = u16::try_from(HEADER_LEN + self.payload_len)
             .expect("a UDP datagram has at most 65535 bytes");
