@@ -33,12 +33,26 @@ impl<M: Memory> FlowTable<M> {
     /// If `keys` is not exactly as long as that many keys, or the burst is too long, nothing is
     /// found.
     pub fn lookup(&mut self, keys: &[u64], now_ns: u64, found: &mut [Option<Flow>]) -> usize {
+        let raw = self.raw();
+        let hits = self.look_up(keys, Some(stamp(now_ns)), found);
+        raw.count(Counter::Lookups, found.len() as u64);
+        raw.count(Counter::Hits, hits as u64);
+        hits
+    }
+
+    /// As [`FlowTable::lookup`], where entries stay as they are and nothing is counted: for tables
+    /// whose entries have no timeouts. A line that is only read need not be written back.
+    pub fn peek(&self, keys: &[u64], found: &mut [Option<Flow>]) -> usize {
+        self.look_up(keys, None, found)
+    }
+
+    fn look_up(&self, keys: &[u64], stamp: Option<u64>, found: &mut [Option<Flow>]) -> usize {
         if keys.len() != found.len() * self.geometry.key_words || found.len() > BURST_MAX {
             found.fill(None);
             return 0;
         }
-        let (raw, hash, stamp) = (self.raw(), &self.hash, stamp(now_ns));
-        let hits = match self.geometry.key_words {
+        let (raw, hash) = (self.raw(), &self.hash);
+        match self.geometry.key_words {
             1 => lookup::<1>(raw, hash, keys, stamp, found),
             2 => lookup::<2>(raw, hash, keys, stamp, found),
             3 => lookup::<3>(raw, hash, keys, stamp, found),
@@ -47,10 +61,7 @@ impl<M: Memory> FlowTable<M> {
             6 => lookup::<6>(raw, hash, keys, stamp, found),
             7 => lookup::<7>(raw, hash, keys, stamp, found),
             _ => lookup::<8>(raw, hash, keys, stamp, found),
-        };
-        raw.count(Counter::Lookups, found.len() as u64);
-        raw.count(Counter::Hits, hits as u64);
-        hits
+        }
     }
 }
 
@@ -60,14 +71,15 @@ struct Parts<'a> {
     raw: Raw<'a>,
     buckets: &'a [[AtomicU64; LINE_WORDS]],
     entries: &'a [AtomicU64],
-    stamp: u64,
+    /// What entries that are found are marked with, if they are.
+    stamp: Option<u64>,
 }
 
 fn lookup<const K: usize>(
     raw: Raw<'_>,
     hash: &KeyedHash,
     keys: &[u64],
-    stamp: u64,
+    stamp: Option<u64>,
     found: &mut [Option<Flow>],
 ) -> usize {
     let geometry = raw.geometry;
@@ -136,7 +148,9 @@ impl Parts<'_> {
                 let Some(flow) = *found else {
                     continue;
                 };
-                self.raw.set_stamp(flow, self.stamp);
+                if let Some(stamp) = self.stamp {
+                    self.raw.set_stamp(flow, stamp);
+                }
             }
             hits += 1;
         }
@@ -167,7 +181,7 @@ impl Parts<'_> {
         Some(flow)
     }
 
-    /// Stamps an entry if it has this key.
+    /// Whether an entry has this key; it is marked then.
     #[inline(always)]
     fn is_used<const K: usize>(self, flow: Flow, key: &[u64; K]) -> bool {
         let entry = self.entries.get(flow.index() * self.raw.geometry.stride..);
@@ -181,8 +195,8 @@ impl Parts<'_> {
             differs | (one ^ other.load(Ordering::Relaxed))
         });
         let is_it = differs == 0 && stamp.load(Ordering::Relaxed) & LIVE != 0;
-        if is_it {
-            store(stamp, self.stamp);
+        if let Some(now) = self.stamp.filter(|_| is_it) {
+            store(stamp, now);
         }
         is_it
     }

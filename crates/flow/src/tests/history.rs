@@ -155,8 +155,21 @@ impl History {
         let keys: Vec<Vec<u64>> = (0..count).map(|_| self.key()).collect();
         let mut found = vec![None; keys.len()];
         let now_ns = self.now_ns;
+        let mut seen = found.clone();
+        let seen_count = self.table().peek(&keys.concat(), &mut seen);
+        for (key, flow) in keys.iter().zip(&seen) {
+            if let (Some(flow), Some(known)) = (flow, self.model.get(key)) {
+                let table = self.table.as_ref().expect("a table");
+                assert_eq!(
+                    table.deadline_ns(*flow),
+                    known.deadline_ns(),
+                    "not marked as used"
+                );
+            }
+        }
         let hits = self.table().lookup(&keys.concat(), now_ns, &mut found);
         assert_eq!(hits, found.iter().flatten().count());
+        assert_eq!((seen_count, &seen), (hits, &found));
         for (key, found) in keys.iter().zip(found) {
             assert_eq!(found.is_some(), self.model.contains_key(key));
             if let (Some(flow), Some(known)) = (found, self.model.get_mut(key)) {
