@@ -4,7 +4,8 @@
 //! the memory, behind two lines of the index: fetched one after the other they are most of a
 //! packet's time once sessions fill more than the caches. Here the key of each packet is guessed
 //! from where it lies in most frames, all keys are looked up together, and the sessions' records
-//! are asked for: their heads at once, their rules a few packets ahead of each. A guess decides
+//! are asked for: their heads at once, their rules a few packets ahead of each, and then what these
+//! name. A guess decides
 //! nothing: it is used only where a packet turns out to have that very key, and no message has come
 //! in between.
 //! JUSTIFICATION: `cargo xtask bench upf`.
@@ -22,7 +23,9 @@ const SESSION_COUNT_MIN: u32 = 4096;
 
 /// So many packets ahead of one its session's rules are asked for: what several of them need is on
 /// its way at once, and is used before it has to go again.
-const DISTANCE: usize = 6;
+const RULES_DISTANCE: usize = 12;
+/// As [`RULES_DISTANCE`], of what only a PDR says where it lies: its FAR and filters.
+const EXITS_DISTANCE: usize = 6;
 
 /// Keys of a burst's packets, and the slots that they led to before the first was handled.
 #[derive(Debug, Default)]
@@ -31,8 +34,9 @@ pub struct Ahead {
     slots: Vec<Option<u32>>,
     /// The state of the index at which they did.
     changes: u64,
-    /// The packet whose session's rules are asked for next.
+    /// The packet whose session's rules are asked for next, and that whose FAR and filters are.
     next: usize,
+    next_exit: usize,
 }
 
 impl Ahead {
@@ -44,6 +48,14 @@ impl Ahead {
             let words = guess(frame).map_or([0; 2], Key::words);
             self.words.extend(words);
         }
+    }
+}
+
+impl Ahead {
+    /// The words of a packet's key.
+    #[inline]
+    fn key(&self, place: usize) -> Option<[u64; 2]> {
+        self.words.as_chunks::<2>().0.get(place).copied()
     }
 }
 
@@ -81,11 +93,13 @@ impl Upf {
     }
 
     /// Looks up the noted packets' sessions, and asks for what says which rules they have.
-    pub fn fetch(&mut self, ahead: &mut Ahead, now_ns: u64) {
+    pub fn fetch(&self, ahead: &mut Ahead) {
         ahead.slots.clear();
         ahead.slots.resize(ahead.words.len() / 2, None);
-        (ahead.changes, ahead.next) = (self.changes, 0);
-        self.index.find_all(&ahead.words, &mut ahead.slots, now_ns);
+        ahead.changes = self.changes;
+        (ahead.next, ahead.next_exit) = (0, 0);
+        self.index.find_all(&ahead.words, &mut ahead.slots);
+        // All at once: what costs most is to find the page of a session, and many are found together.
         for slot in ahead.slots.iter().flatten() {
             self.store.fetch_head(*slot);
         }
@@ -95,18 +109,25 @@ impl Upf {
     /// handled next, by [`Upf::packet`].
     #[inline]
     pub fn come_to(&mut self, ahead: &mut Ahead, place: usize) {
-        let until = ahead.slots.len().min(place + DISTANCE);
+        let until = ahead.slots.len().min(place + RULES_DISTANCE);
         while ahead.next < until {
             if let Some(Some(slot)) = ahead.slots.get(ahead.next) {
                 self.store.fetch_rules(*slot);
             }
             ahead.next += 1;
         }
+        let until = ahead.slots.len().min(place + EXITS_DISTANCE);
+        while ahead.next_exit < until {
+            let at = ahead.next_exit;
+            if let (Some(Some(slot)), Some(words)) = (ahead.slots.get(at), ahead.key(at)) {
+                self.store.fetch_exits(*slot, Key::teid_of(words));
+            }
+            ahead.next_exit += 1;
+        }
         // A message in the burst may have changed where keys lead to.
         let slot = ahead.slots.get(place).copied().flatten();
         let slot = slot.filter(|_| ahead.changes == self.changes);
-        let words = ahead.words.as_chunks::<2>().0.get(place);
-        self.hint = words.copied().zip(slot);
+        self.hint = ahead.key(place).zip(slot);
     }
 
     /// The burst is over: what was noted of it is forgotten.
@@ -155,7 +176,7 @@ mod tests {
         for frame in [in_tunnel(teid), in_tunnel(teid ^ 1), vec![0; 60]] {
             ahead.note(&frame);
         }
-        smf.upf.fetch(&mut ahead, 0);
+        smf.upf.fetch(&mut ahead);
         smf.upf.come_to(&mut ahead, 0);
         assert_eq!(smf.upf.hint, Some((key.words(), slot)));
         assert_eq!(smf.upf.slot_of(key), Some(slot));

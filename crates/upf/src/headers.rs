@@ -149,6 +149,7 @@ pub struct Frame {
 
 impl Frame {
     /// Writes the header of a frame with an IP packet to the front of `bytes`.
+    #[inline]
     pub fn emit(&self, bytes: &mut [u8], is_v6: bool) {
         let ether_type = if is_v6 {
             EtherType::IPV6
@@ -209,6 +210,7 @@ impl Datagram {
 
     /// Writes all headers to the front of `bytes`, whose rest is the payload. Addresses of two
     /// versions write nothing.
+    #[inline]
     pub fn emit(&self, bytes: &mut [u8]) {
         let header_len = self.header_len();
         let payload_len = bytes.len() - header_len;

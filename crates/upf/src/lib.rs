@@ -85,6 +85,7 @@ pub mod tunnel;
 pub mod unstructured;
 pub mod upf;
 pub mod usage;
+mod usual;
 
 /// Every NF of this crate.
 pub const NFS: &[&NfKind] = &[&nf::KIND];

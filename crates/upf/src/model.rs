@@ -26,7 +26,7 @@ use crate::stored::{List, Stored};
 mod image;
 
 pub use image::Image;
-use image::Offsets;
+use image::{Listed, Offsets};
 
 /// Most URRs of a session: what is answered to a deletion has room for a report of each.
 pub const URR_COUNT_MAX: usize = 32;
@@ -142,6 +142,16 @@ impl Key {
             }
             Self::Mac(address) => [6, address],
             Self::Remote(teid, address) => [4 << 32 | u64::from(teid), address],
+        }
+    }
+
+    /// The TEID of the tunnel whose key has these words; 0 for any other key.
+    #[inline]
+    pub(crate) const fn teid_of(words: [u64; 2]) -> u32 {
+        match words {
+            #[expect(clippy::cast_possible_truncation, reason = "it was made of 32 bits")]
+            [1, teid] => teid as u32,
+            _ => 0,
         }
     }
 
@@ -470,15 +480,15 @@ fn places<const N: usize>(
     Some(list)
 }
 
-fn write_all<'a, T: Stored + 'a>(bytes: &mut [u8], records: impl IntoIterator<Item = &'a T>) {
+fn write_all<'a, T: Listed + 'a>(bytes: &mut [u8], records: impl IntoIterator<Item = &'a T>) {
     for (at, record) in records.into_iter().enumerate() {
-        record.store(&mut bytes[at * T::LEN..]);
+        record.store(&mut bytes[at * T::STRIDE..]);
     }
 }
 
-fn read_all<T: Stored>(bytes: &[u8], count: u8) -> Vec<T> {
+fn read_all<T: Listed>(bytes: &[u8], count: u8) -> Vec<T> {
     (0..usize::from(count))
-        .map(|at| T::load(&bytes[at * T::LEN..]))
+        .map(|at| T::load(&bytes[at * T::STRIDE..]))
         .collect()
 }
 

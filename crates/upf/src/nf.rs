@@ -243,7 +243,7 @@ impl Nf for UpfNf {
                 ahead.note(frame);
                 Verdict::Drop(DropReason::Consumed)
             });
-            self.upf.fetch(ahead, now.0);
+            self.upf.fetch(ahead);
         }
         let Self {
             upf,

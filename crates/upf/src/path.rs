@@ -45,6 +45,19 @@ impl Upf {
         signals: &mut VecDeque<Signal>,
         now_ns: u64,
     ) -> Decision {
+        match self.usual_packet(packet, now_ns) {
+            Some(decision) => decision,
+            None => self.whole_way(packet, signals, now_ns),
+        }
+    }
+
+    /// What becomes of a packet of any kind.
+    pub(crate) fn whole_way(
+        &mut self,
+        packet: &mut Packet,
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) -> Decision {
         // Nobody may say so: it is what the UPF notes of packets that it holds.
         if self.member_of(packet.bytes()).is_some() {
             return Decision::Drop(Why::NotForUs);

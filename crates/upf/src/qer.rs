@@ -110,6 +110,38 @@ impl Meter {
         }
     }
 
+    /// What the meter of a record would remember behind a packet that passes its gate and its bit
+    /// rate, if it has one; none if it does not pass, or packets are counted. Nothing is charged.
+    #[inline]
+    pub(crate) fn passed_plainly(
+        record: &[u8],
+        is_uplink: bool,
+        (len, now_ns): (usize, u64),
+    ) -> Option<Option<[u64; 2]>> {
+        type Q = Fields<Qer>;
+        let gate = match is_uplink {
+            true => Q::ul_open(),
+            false => Q::dl_open(),
+        };
+        if !gate.get(record) || Q::counts_packets().get(record) {
+            return None;
+        }
+        let Some([ul, dl]) = Q::mbr_kbps().get(record) else {
+            return Some(None);
+        };
+        let bytes_per_s = if is_uplink { ul } else { dl }.saturating_mul(125);
+        let window_ms = Q::window_ms().get(record).unwrap_or(WINDOW_MS);
+        let mut state = GcraState::from_words(Self::words(is_uplink).get(record));
+        let passes = charge(bytes_per_s, window_ms, &mut state, now_ns, len);
+        passes.then(|| Some(state.words()))
+    }
+
+    /// Has the meter of a record remember this.
+    #[inline]
+    pub(crate) fn remember(record: &mut [u8], is_uplink: bool, words: [u64; 2]) {
+        Self::words(is_uplink).set(record, &words);
+    }
+
     /// Charges a packet to both rates, or to none; whether it passes.
     #[inline]
     fn charge(&mut self, len: usize, now_ns: u64) -> bool {

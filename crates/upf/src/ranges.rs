@@ -68,11 +68,11 @@ impl Index {
     }
 
     /// The slots of sessions by keys of two words each, as many as fit into `slots`, all at once.
-    pub fn find_all(&mut self, keys: &[u64], slots: &mut [Option<u32>], now_ns: u64) {
+    pub fn find_all(&self, keys: &[u64], slots: &mut [Option<u32>]) {
         let mut found = [None; BURST_MAX];
         let count = slots.len().min(BURST_MAX);
         let found = &mut found[..count];
-        self.table.lookup(keys, now_ns, found);
+        self.table.peek(keys, found);
         for (slot, flow) in slots.iter_mut().zip(found) {
             *slot = flow.and_then(|flow| u32::try_from(self.table.state(flow, 0)).ok());
         }
@@ -408,7 +408,7 @@ mod tests {
         }
         let words: Vec<u64> = keys.iter().flat_map(|key| key.words()).collect();
         let mut slots = [None; 64];
-        index.find_all(&words, &mut slots, 0);
+        index.find_all(&words, &mut slots);
         let one_by_one: Vec<_> = keys.iter().map(|key| index.find(*key)).collect();
         assert_eq!(slots.as_slice(), one_by_one);
         assert_eq!(slots.iter().flatten().count(), 42);

@@ -12,6 +12,7 @@ use catena_wire::pfcp::value::forwarding::OuterHeaders;
 
 use crate::stored;
 use crate::stored::List;
+use crate::usage::Room;
 
 /// No rule, no interface.
 pub const NONE: u8 = u8::MAX;
@@ -31,8 +32,6 @@ pub const URRS_MAX: usize = 8;
 stored! {
     /// What is common to a session.
     pub struct Head {
-        /// The UP function's SEID; 0 in a slot that nobody uses.
-        pub seid: u64,
         /// How many PDRs, FARs, QERs, URRs, BARs, filters, framed routes, copies, redirections,
         /// Traffic Endpoints, Ethernet packet filters and monitors follow, in this order.
         pub counts: [u8; KINDS],
@@ -42,8 +41,6 @@ stored! {
         pub is_inactive: bool,
         /// Whether its packets are none of IP.
         pub is_unstructured: bool,
-        /// Whether they are frames of Ethernet.
-        pub is_ethernet: bool,
         /// The UE's IPv4 address.
         pub ue_v4: Option<Ipv4Addr>,
         /// Its slice, as [`slice_number`](crate::ceilings::slice_number) has it; 0 for none.
@@ -54,6 +51,10 @@ stored! {
         pub ul: [u64; 2],
         /// As `ul`, downlink.
         pub dl: [u64; 2],
+        /// The UP function's SEID; 0 in a slot that nobody uses.
+        pub seid: u64,
+        /// Whether packets that are none of IP are frames of Ethernet.
+        pub is_ethernet: bool,
         /// The UE's IPv6 prefix of 64 bits; the first one, if PDRs name several.
         pub ue_v6: Option<Ipv6Addr>,
         /// Packets of the session that were dropped, for whatever reason.
@@ -90,8 +91,6 @@ stored! {
         pub ue_is_destination: bool,
         /// UE IP Address.
         pub ue_v4: Option<Ipv4Addr>,
-        /// UE IP Address: prefix of 64 bits.
-        pub ue_v6: Option<Ipv6Addr>,
         /// First filter, and how many; none for all packets.
         pub filters: [u8; 2],
         /// Application ID, as [`number`](crate::application::number) has it; 0 for none.
@@ -108,12 +107,14 @@ stored! {
         pub id: u16,
         /// Packets that it was chosen for.
         pub packets: u64,
+        /// Outer Header Removal Description, [`DELETES_CONTAINER`] beside it; [`NONE`] for none.
+        pub removal: u8,
+        /// UE IP Address: prefix of 64 bits.
+        pub ue_v6: Option<Ipv6Addr>,
         /// Precedence: the lowest comes first.
         pub precedence: u32,
         /// Whether the UPF chose the TEID.
         pub is_teid_ours: bool,
-        /// Outer Header Removal Description, [`DELETES_CONTAINER`] beside it; [`NONE`] for none.
-        pub removal: u8,
         /// Traffic Endpoint ID, of which it has what a PDI says of where packets come to.
         pub endpoint: Option<u8>,
         /// FAR ID.
@@ -218,12 +219,12 @@ stored! {
         pub octets: [u64; 2],
         /// Packets.
         pub packets: [u64; 2],
+        /// When the last packet came, in ns of the engine's clock.
+        pub last_ns: Option<u64>,
         /// Time that counts, in ns.
         pub duration_ns: u64,
-        /// When the first packet came, in ns of the engine's clock.
+        /// When the first packet came.
         pub first_ns: Option<u64>,
-        /// When the last packet came.
-        pub last_ns: Option<u64>,
         /// When it began to be counted.
         pub start_ns: u64,
     }
@@ -282,20 +283,22 @@ stored! {
 
     /// Usage reporting rule.
     pub struct Urr {
-        /// Whether a quota is used up, or was given back: packets of the URR are dropped.
-        pub is_exhausted: bool,
-        /// Whether traffic has started and not stopped.
-        pub is_started: bool,
+        /// How many octets may pass before anything but counting is to be done.
+        pub room: Room,
         /// When its last packet came.
         pub active_ns: u64,
         /// Until when time was counted.
         pub counted_to_ns: u64,
         /// What of the quotas is used: octets uplink and downlink.
         pub quota_octets: [u64; 2],
-        /// What of the time quota is used, in ns.
-        pub quota_ns: u64,
         /// Since the last report.
         pub usage: Usage,
+        /// Whether a quota is used up, or was given back: packets of the URR are dropped.
+        pub is_exhausted: bool,
+        /// Whether traffic has started and not stopped.
+        pub is_started: bool,
+        /// What of the time quota is used, in ns.
+        pub quota_ns: u64,
         /// What is wanted.
         pub terms: UrrTerms,
         /// URR ID.

@@ -10,7 +10,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::stored;
-use crate::stored::List;
+use crate::stored::{Field, Fields, List};
 
 /// Most port ranges of one side of a flow description.
 pub const PORT_RANGES_MAX: usize = 6;
@@ -20,14 +20,14 @@ stored! {
     pub struct Side {
         /// What kind of address: one of the constants of this type.
         pub kind: u8,
-        /// The network of [`Side::V4`].
-        pub v4: Ipv4Addr,
-        /// The network of [`Side::V6`].
-        pub v6: Ipv6Addr,
         /// Bits of the network.
         pub bits: u8,
+        /// The network of [`Side::V4`].
+        pub v4: Ipv4Addr,
         /// Lowest and highest port of each range; none for all ports.
         pub ports: List<[u16; 2], PORT_RANGES_MAX>,
+        /// The network of [`Side::V6`].
+        pub v6: Ipv6Addr,
     }
 
     /// An SDF filter, ready to be compared with packets. All that is there must fit.
@@ -36,16 +36,16 @@ stored! {
         pub has_flow: bool,
         /// IP protocol; none for all (`ip`).
         pub protocol: Option<u8>,
-        /// `from`: the remote side.
-        pub from: Side,
-        /// `to`: the UE's side.
-        pub to: Side,
         /// ToS or Traffic Class, and its mask.
         pub traffic_class: Option<[u8; 2]>,
         /// Security parameter index.
         pub spi: Option<u32>,
         /// Flow label of IPv6.
         pub flow_label: Option<u32>,
+        /// `from`: the remote side.
+        pub from: Side,
+        /// `to`: the UE's side.
+        pub to: Side,
         /// SDF Filter ID.
         pub filter_id: Option<u32>,
     }
@@ -72,15 +72,35 @@ impl Side {
         }
     }
 
+    /// As [`Side::holds`], of a side where it lies in a filter, for IPv4 with ports.
+    #[inline(always)]
+    fn holds_at(side: Field<Filter, Self>, record: &[u8], address: Ipv4Addr, port: u16) -> bool {
+        type S = Fields<Side>;
+        let is_address = match side.then(S::kind()).get(record) {
+            Self::ANY | Self::ASSIGNED => true,
+            Self::V4 => {
+                let v4 = side.then(S::v4()).get(record);
+                is_in_v4(v4, side.then(S::bits()).get(record), address)
+            }
+            _ => false,
+        };
+        // The length of a list stands in front of it.
+        let ports = side.then(S::ports());
+        let has_ports = Field::<Filter, u8>::at(ports.offset()).get(record) != 0;
+        is_address
+            && (!has_ports
+                || ports
+                    .get(record)
+                    .as_slice()
+                    .iter()
+                    .any(|one| holds(one, port)))
+    }
+
     fn holds(&self, address: IpAddr, port: Option<u16>) -> bool {
         let is_address = match (self.kind, address) {
             // The session was found by the UE's address, or is held to it by its PDI.
             (Self::ANY | Self::ASSIGNED, _) => true,
-            (Self::V4, IpAddr::V4(address)) => {
-                let shift = 32 - u32::from(self.bits.min(32));
-                let differs = u64::from(address.to_bits() ^ self.v4.to_bits());
-                differs >> shift == 0
-            }
+            (Self::V4, IpAddr::V4(address)) => is_in_v4(self.v4, self.bits, address),
             (Self::V6, IpAddr::V6(address)) => {
                 let differs = address.to_bits() ^ self.v6.to_bits();
                 let shift = 128 - u32::from(self.bits.min(128));
@@ -91,12 +111,30 @@ impl Side {
         let ports = self.ports.as_slice();
         is_address
             && (ports.is_empty()
-                || port.is_some_and(|port| {
-                    ports
-                        .iter()
-                        .any(|[low, high]| (*low..=*high).contains(&port))
-                }))
+                || port.is_some_and(|port| ports.iter().any(|one| holds(one, port))))
     }
+}
+
+fn holds([low, high]: &[u16; 2], port: u16) -> bool {
+    (*low..=*high).contains(&port)
+}
+
+#[inline]
+fn is_in_v4(net: Ipv4Addr, bits: u8, address: Ipv4Addr) -> bool {
+    let shift = 32 - u32::from(bits.min(32));
+    let differs = u64::from(address.to_bits() ^ net.to_bits());
+    differs >> shift == 0
+}
+
+/// What filters look at of a usual packet: IPv4 with the ports of TCP or UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) protocol: u8,
+    pub(crate) traffic_class: u8,
+    pub(crate) src: Ipv4Addr,
+    pub(crate) dst: Ipv4Addr,
+    pub(crate) src_port: u16,
+    pub(crate) dst_port: u16,
 }
 
 /// What filters look at of a user's packet.
@@ -152,6 +190,32 @@ impl Filter {
             flow_label: None,
             filter_id: None,
         }
+    }
+
+    /// As [`Filter::fits`], of a record where it lies, for a usual packet: of most filters no more
+    /// is read than what it does not fit.
+    #[inline(always)]
+    pub(crate) fn fits_at(record: &[u8], ends: &Ends, is_uplink: bool) -> bool {
+        type F = Fields<Filter>;
+        let protocol = F::protocol().get(record);
+        if protocol.is_some_and(|protocol| protocol != ends.protocol) {
+            return false;
+        }
+        let class = F::traffic_class().get(record);
+        if class.is_some_and(|[value, mask]| (ends.traffic_class ^ value) & mask != 0) {
+            return false;
+        }
+        // Of AH, ESP and IPv6.
+        if F::spi().get(record).is_some() || F::flow_label().get(record).is_some() {
+            return false;
+        }
+        let (from, to) = match is_uplink {
+            true => (F::to(), F::from()),
+            false => (F::from(), F::to()),
+        };
+        !F::has_flow().get(record)
+            || Side::holds_at(from, record, ends.src, ends.src_port)
+                && Side::holds_at(to, record, ends.dst, ends.dst_port)
     }
 
     /// Whether the packet fits; `is_uplink` says which side the UE is on.

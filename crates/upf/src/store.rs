@@ -24,10 +24,10 @@ use crate::stored::{Fields, Stored};
 mod put_back;
 
 /// A line of memory.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// Number of the layout of all that lies in the memory.
-pub const LAYOUT: u64 = 12;
+pub const LAYOUT: u64 = 13;
 
 const PAGE: usize = 4096;
 const MAGIC: u64 = 0x3146_5055_4e54_4143;
@@ -39,8 +39,10 @@ const AT_SLOT_COUNT: usize = 16;
 const AT_RECOVERY: usize = 24;
 /// Slots from here on were never used, and hold nothing that means anything.
 const AT_FRESH: usize = 32;
-/// In front of an image: how often the slot was used.
-const SLOT_HEADER: usize = 8;
+/// Behind an image: how often the slot was used.
+const USES_LEN: usize = 8;
+/// Where an image says whose it is; 0 if it is nobody's.
+const SEID_AT: usize = Fields::<Head>::seid().offset();
 /// In front of the journal's image: slot plus 1 if it is sealed.
 const JOURNAL_HEADER: usize = 8;
 
@@ -98,12 +100,22 @@ const fn slots_at(slot_bytes: usize) -> usize {
 
 /// From one slot to the next.
 const fn stride(slot_bytes: usize) -> usize {
-    (SLOT_HEADER + slot_bytes).next_multiple_of(LINE)
+    (slot_bytes + USES_LEN).next_multiple_of(LINE)
 }
 
 /// Bytes of memory for so many slots, each with room for an image of `slot_bytes`.
 pub const fn memory_bytes(slot_bytes: usize, slot_count: u32) -> usize {
     slots_at(slot_bytes) + slot_count as usize * stride(slot_bytes)
+}
+
+/// Asks for the lines of a part of an image, the bytes of which these are: it begins at a line.
+#[inline]
+fn fetch(image: &[u8], from: usize, to: usize) {
+    for line in (from / LINE * LINE..to).step_by(LINE) {
+        if let Some(byte) = image.get(line) {
+            prefetch::line(byte);
+        }
+    }
 }
 
 /// No slot is free.
@@ -154,7 +166,7 @@ impl Store {
             }
         }
         for slot in (0..store.fresh).rev() {
-            if store.word(store.slot_at(slot) + SLOT_HEADER) == 0 {
+            if store.word(store.seid_at(slot)) == 0 {
                 store.free.push(slot);
             } else {
                 store.live += 1;
@@ -210,44 +222,54 @@ impl Store {
         slots_at(self.slot_bytes) + slot as usize * stride(self.slot_bytes)
     }
 
+    /// Where it is said whose a slot is.
+    const fn seid_at(&self, slot: u32) -> usize {
+        self.slot_at(slot) + SEID_AT
+    }
+
+    /// Where it is said how often a slot was used.
+    const fn uses_at(&self, slot: u32) -> usize {
+        self.slot_at(slot) + self.slot_bytes
+    }
+
     #[inline]
     fn bytes(&self, slot: u32) -> &[u8] {
-        let at = self.slot_at(slot) + SLOT_HEADER;
+        let at = self.slot_at(slot);
         &self.memory[at..at + self.slot_bytes]
     }
 
     /// The records of a slot where they lie.
-    #[inline]
+    #[inline(always)]
     pub fn image(&mut self, slot: u32) -> Option<Image<'_>> {
-        let at = self.slot_at(slot) + SLOT_HEADER;
+        let at = self.slot_at(slot);
         Image::new(self.memory.get_mut(at..at + self.slot_bytes)?)
     }
 
-    /// Asks for the lines of a slot that say what is in it.
+    /// Asks for the line of a slot that says what is in it.
     #[inline]
     pub fn fetch_head(&self, slot: u32) {
-        let at = self.slot_at(slot);
-        if let Some(bytes) = self.memory.get(at..at + 2 * LINE) {
-            bytes.iter().step_by(LINE).for_each(prefetch::line);
+        if let Some(byte) = self.memory.get(self.slot_at(slot)) {
+            prefetch::line(byte);
         }
     }
 
     /// Asks for those lines of a slot that most packets read and write: its head is there.
     #[inline]
     pub fn fetch_rules(&self, slot: u32) {
-        let at = self.slot_at(slot) + SLOT_HEADER;
-        let Some(bytes) = self.memory.get(at..at + self.slot_bytes) else {
-            return;
-        };
-        Image::hot_parts(bytes, |from, to| {
-            // Lines are counted from the slot's first byte.
-            let first = (from + SLOT_HEADER) / LINE * LINE;
-            for line in (first..to + SLOT_HEADER).step_by(LINE) {
-                if let Some(byte) = bytes.get(line.saturating_sub(SLOT_HEADER)) {
-                    prefetch::line(byte);
-                }
-            }
-        });
+        let at = self.slot_at(slot);
+        if let Some(bytes) = self.memory.get(at..at + self.slot_bytes) {
+            Image::hot_parts(bytes, |from, to| fetch(bytes, from, to));
+        }
+    }
+
+    /// Asks for FARs and SDF filters of a slot's PDRs for packets of this tunnel, or of none if it is
+    /// 0: the PDRs are there.
+    #[inline]
+    pub(crate) fn fetch_exits(&self, slot: u32, teid: u32) {
+        let at = self.slot_at(slot);
+        if let Some(bytes) = self.memory.get(at..at + self.slot_bytes) {
+            Image::exit_parts(bytes, teid, |from, to| fetch(bytes, from, to));
+        }
     }
 
     /// Whether packets of the session in a slot are frames of Ethernet.
@@ -287,7 +309,7 @@ impl Store {
 
     /// Slots in use.
     pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.fresh).filter(|slot| self.word(self.slot_at(*slot) + SLOT_HEADER) != 0)
+        (0..self.fresh).filter(|slot| self.word(self.seid_at(*slot)) != 0)
     }
 
     /// The slot that the next session will have, and its SEID.
@@ -296,7 +318,7 @@ impl Store {
         let slot = self.free.last().copied().or(fresh).ok_or(Full)?;
         let uses = match Some(slot) == fresh {
             true => 1,
-            false => self.word(self.slot_at(slot)).wrapping_add(1) & USES_MASK,
+            false => self.word(self.uses_at(slot)).wrapping_add(1) & USES_MASK,
         };
         let seid = self.shard | (uses.max(1) << 32) | (u64::from(slot) + 1);
         Ok((slot, seid))
@@ -308,18 +330,18 @@ impl Store {
             return;
         };
         let at = self.slot_at(slot);
-        self.set_word(at, session.head.seid >> 32 & USES_MASK);
+        self.set_word(self.uses_at(slot), session.head.seid >> 32 & USES_MASK);
         if self.free.pop().is_none() {
-            self.set_word(at + SLOT_HEADER, 0);
+            self.set_word(self.seid_at(slot), 0);
             self.fresh += 1;
             self.set_word(AT_FRESH, self.fresh.into());
         }
-        let bytes = &mut self.memory[at + SLOT_HEADER..at + SLOT_HEADER + self.slot_bytes];
+        let bytes = &mut self.memory[at..at + self.slot_bytes];
         // The SEID comes last: before it, the slot is free.
         let mut session = session.clone();
         let seid = std::mem::take(&mut session.head.seid);
         session.write(bytes);
-        self.set_word(at + SLOT_HEADER, seid);
+        self.set_word(self.seid_at(slot), seid);
         self.live += 1;
     }
 
@@ -343,7 +365,7 @@ impl Store {
         let sealed = self.word(at).checked_sub(1);
         let slot = sealed.and_then(|slot| u32::try_from(slot).ok());
         if let Some(slot) = slot.filter(|slot| *slot < self.slot_count) {
-            let to = self.slot_at(slot) + SLOT_HEADER;
+            let to = self.slot_at(slot);
             let from = at + JOURNAL_HEADER;
             self.memory.copy_within(from..from + self.slot_bytes, to);
         }
@@ -352,7 +374,7 @@ impl Store {
 
     /// Ends the session in a slot.
     pub fn remove(&mut self, slot: u32) {
-        let at = self.slot_at(slot) + SLOT_HEADER;
+        let at = self.seid_at(slot);
         if self.word(at) != 0 {
             self.set_word(at, 0);
             self.free.push(slot);
@@ -538,7 +560,7 @@ pub(crate) mod tests {
         let mut new = store.session(slot).unwrap();
         new.fars[1].teid = 99;
         store.seal(slot, &new);
-        let at = store.slot_at(slot) + SLOT_HEADER;
+        let at = store.slot_at(slot);
         store.memory[at + 20..at + 300].fill(0xee);
         assert_eq!(open(left(&store)).session(slot).unwrap(), new);
     }

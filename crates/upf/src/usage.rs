@@ -17,7 +17,7 @@ mod amounts;
 mod envelope;
 mod in_place;
 
-pub use in_place::Counted;
+pub use in_place::{Counted, Room};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -176,6 +176,7 @@ impl Urr {
     /// A URR that begins now.
     pub fn new(id: u32, terms: UrrTerms, now_ns: u64) -> Self {
         Self {
+            room: Room,
             id,
             terms,
             linked: List::default(),

@@ -11,19 +11,22 @@ use catena_wire::pfcp::value::flags::UsageReportTrigger;
 use crate::frame::FrameFilter;
 use crate::monitoring::monitor::Monitor;
 use crate::routes::Route;
-use crate::rules::{Bar, Copied, Endpoint, Far, Head, KINDS, Pdr, Qer, Redirection, Urr, UrrTerms};
+use crate::rules::{Bar, Copied, Endpoint, Far, Head, KINDS, Pdr, Qer, Redirection, Urr, Usage};
 use crate::sdf::Filter;
+use crate::store::LINE;
 use crate::stored::{Fields, Stored};
 
 /// Records of a kind whose lines are asked for before a packet comes to them.
 const FETCHED_COUNT_MAX: usize = 4;
-/// Of a PDR, a QER and a URR: as far as packets read and write them.
-const PDR_HOT: usize = Fields::<Pdr>::packets().offset() + u64::LEN;
+/// How far packets read and write records: of a usual packet no more.
+const HEAD_HOT: usize = Fields::<Head>::dl().offset() + <[u64; 2]>::LEN;
+const PDR_HOT: usize = Fields::<Pdr>::ue_v6().offset() + bool::LEN;
 const QER_HOT: usize = Fields::<Qer>::counts_packets().offset() + bool::LEN;
-const URR_HOT: usize = Fields::<Urr>::terms()
-    .then(Fields::<UrrTerms>::inactivity())
+const URR_HOT: usize = Fields::<Urr>::usage()
+    .then(Fields::<Usage>::last_ns())
     .offset()
-    + <Option<u32>>::LEN;
+    + <Option<u64>>::LEN;
+const _: () = assert!(HEAD_HOT <= LINE && PDR_HOT <= LINE && QER_HOT <= LINE && Far::LEN <= LINE);
 
 /// Where each kind of record begins, and where the image ends.
 #[derive(Clone, Copy, Debug)]
@@ -60,18 +63,18 @@ impl Offsets {
             frame_count,
             monitor_count,
         ] = counts.map(usize::from);
-        let pdrs = Head::LEN;
-        let fars = pdrs + pdr_count * Pdr::LEN;
-        let qers = fars + far_count * Far::LEN;
-        let urrs = qers + qer_count * Qer::LEN;
-        let bars = urrs + urr_count * Urr::LEN;
-        let filters = bars + bar_count * Bar::LEN;
-        let routes = filters + filter_count * Filter::LEN;
-        let copies = routes + route_count * Route::LEN;
-        let redirections = copies + copy_count * Copied::LEN;
-        let endpoints = redirections + redirection_count * Redirection::LEN;
-        let frames = endpoints + endpoint_count * Endpoint::LEN;
-        let monitors = frames + frame_count * FrameFilter::LEN;
+        let pdrs = Head::LEN.next_multiple_of(LINE);
+        let fars = pdrs + pdr_count * Pdr::STRIDE;
+        let qers = fars + far_count * Far::STRIDE;
+        let urrs = qers + qer_count * Qer::STRIDE;
+        let bars = urrs + urr_count * Urr::STRIDE;
+        let filters = bars + bar_count * Bar::STRIDE;
+        let routes = filters + filter_count * Filter::STRIDE;
+        let copies = routes + route_count * Route::STRIDE;
+        let redirections = copies + copy_count * Copied::STRIDE;
+        let endpoints = redirections + redirection_count * Redirection::STRIDE;
+        let frames = endpoints + endpoint_count * Endpoint::STRIDE;
+        let monitors = frames + frame_count * FrameFilter::STRIDE;
         Self {
             pdrs,
             fars,
@@ -85,7 +88,7 @@ impl Offsets {
             endpoints,
             frames,
             monitors,
-            end: monitors + monitor_count * Monitor::LEN,
+            end: monitors + monitor_count * Monitor::STRIDE,
         }
     }
 }
@@ -95,43 +98,47 @@ pub(crate) trait Listed: Stored {
     /// Its place among the counts.
     const KIND: usize;
 
-    /// Where the list begins.
-    fn begin(at: &Offsets) -> usize;
+    /// From one record to the next: what packets touch begins at a line.
+    const STRIDE: usize;
+
+    /// Where the list begins, by the counts.
+    fn begin(counts: &[u8; KINDS]) -> usize;
 }
 
 macro_rules! listed {
-    ($($record:ty: $kind:literal $begin:ident;)*) => { $(
+    ($($record:ty: $kind:literal $begin:ident $align:expr;)*) => { $(
         impl Listed for $record {
             const KIND: usize = $kind;
 
+            const STRIDE: usize = Self::LEN.next_multiple_of($align);
+
             #[inline]
-            fn begin(at: &Offsets) -> usize {
-                at.$begin
+            fn begin(counts: &[u8; KINDS]) -> usize {
+                Offsets::of(counts).$begin
             }
         }
     )* };
 }
 
 listed! {
-    Pdr: 0 pdrs;
-    Far: 1 fars;
-    Qer: 2 qers;
-    Urr: 3 urrs;
-    Bar: 4 bars;
-    Filter: 5 filters;
-    Route: 6 routes;
-    Copied: 7 copies;
-    Redirection: 8 redirections;
-    Endpoint: 9 endpoints;
-    FrameFilter: 10 frames;
-    Monitor: 11 monitors;
+    Pdr: 0 pdrs LINE;
+    Far: 1 fars LINE;
+    Qer: 2 qers LINE;
+    Urr: 3 urrs LINE;
+    Bar: 4 bars 1;
+    Filter: 5 filters 1;
+    Route: 6 routes 1;
+    Copied: 7 copies 1;
+    Redirection: 8 redirections 1;
+    Endpoint: 9 endpoints 1;
+    FrameFilter: 10 frames 1;
+    Monitor: 11 monitors 1;
 }
 
 /// The records of an image where they lie. Places beyond the counts give none.
 #[derive(Debug)]
 pub struct Image<'a> {
     bytes: &'a mut [u8],
-    at: Offsets,
     counts: [u8; KINDS],
 }
 
@@ -142,15 +149,15 @@ impl<'a> Image<'a> {
         Fields::<Head>::slice().get(self.bytes)
     }
 
-    /// The image at the front of `bytes`; none of memory that is none.
+    /// The image at the front of `bytes`; none of memory that has no room for a head. Whatever its
+    /// counts say, records beyond the memory are none.
     #[inline]
     pub fn new(bytes: &'a mut [u8]) -> Option<Self> {
         if bytes.len() < Head::LEN {
             return None;
         }
         let counts = Fields::<Head>::counts().get(bytes);
-        let at = Offsets::of(&counts);
-        (at.end <= bytes.len()).then_some(Self { bytes, at, counts })
+        Some(Self { bytes, counts })
     }
 
     /// Gives where those parts of the image at the front of `bytes` lie that most packets read.
@@ -160,17 +167,35 @@ impl<'a> Image<'a> {
         let at = Offsets::of(&counts);
         let fetched = |kind: usize| usize::from(counts[kind]).min(FETCHED_COUNT_MAX);
         for place in 0..fetched(0) {
-            let from = at.pdrs + place * Pdr::LEN;
+            let from = at.pdrs + place * Pdr::STRIDE;
             each(from, from + PDR_HOT);
         }
-        each(at.fars, at.fars + fetched(1) * Far::LEN);
         for place in 0..fetched(2) {
-            let from = at.qers + place * Qer::LEN;
+            let from = at.qers + place * Qer::STRIDE;
             each(from, from + QER_HOT);
         }
         for place in 0..fetched(3) {
-            let from = at.urrs + place * Urr::LEN;
+            let from = at.urrs + place * Urr::STRIDE;
             each(from, from + URR_HOT);
+        }
+    }
+
+    /// Gives where FARs and SDF filters lie of those PDRs in the image at the front of `bytes` that
+    /// are for packets of this tunnel; of none, if it is 0.
+    #[inline]
+    pub(crate) fn exit_parts(bytes: &[u8], teid: u32, mut each: impl FnMut(usize, usize)) {
+        type P = Fields<Pdr>;
+        let counts = Fields::<Head>::counts().get(bytes);
+        let at = Offsets::of(&counts);
+        let pdrs = bytes.get(at.pdrs..at.fars).unwrap_or_default();
+        for record in pdrs.chunks_exact(Pdr::STRIDE).take(FETCHED_COUNT_MAX) {
+            if P::teid().get(record) == teid {
+                let far = at.fars + usize::from(P::far_at().get(record)) * Far::STRIDE;
+                each(far, far + Far::LEN);
+                let [first, count] = P::filters().get(record).map(usize::from);
+                let from = at.filters + first * Filter::STRIDE;
+                each(from, from + count.min(FETCHED_COUNT_MAX) * Filter::STRIDE);
+            }
         }
     }
 
@@ -196,6 +221,18 @@ impl<'a> Image<'a> {
     #[inline]
     pub fn looks_inside(&self) -> bool {
         Fields::<Head>::looks_inside().get(self.bytes)
+    }
+
+    /// Whether packets of its UE's are IP, and its rules no more than PDRs with SDF filters, FARs,
+    /// QERs and URRs; and its inactivity was not reported.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        type H = Fields<Head>;
+        let is_other = H::is_unstructured().get(self.bytes)
+            || H::is_inactive().get(self.bytes)
+            || self.looks_inside();
+        let kinds = [Route::KIND, Redirection::KIND, Monitor::KIND];
+        !is_other && kinds.iter().all(|kind| self.counts[*kind] == 0)
     }
 
     /// Whether packets from this address may be of its UE: always, if no address is known.
@@ -283,7 +320,7 @@ impl<'a> Image<'a> {
     /// Where the record at a place lies, if it is there.
     #[inline]
     fn range<T: Listed>(&self, place: u8) -> Option<Range<usize>> {
-        let from = T::begin(&self.at) + usize::from(place) * T::LEN;
+        let from = T::begin(&self.counts) + usize::from(place) * T::STRIDE;
         (place < self.counts[T::KIND]).then_some(from..from + T::LEN)
     }
 
@@ -370,6 +407,15 @@ impl<'a> Image<'a> {
     #[inline]
     pub fn filter(&self, place: u8) -> Option<Filter> {
         self.get(place)
+    }
+
+    /// The filters at these places, where they lie.
+    #[inline]
+    pub(crate) fn filters(&self, from: u8, count: u8) -> impl Iterator<Item = &[u8]> {
+        let first = Filter::begin(&self.counts) + usize::from(from) * Filter::STRIDE;
+        let count = usize::from(count.min(self.counts[Filter::KIND].saturating_sub(from)));
+        let records = self.bytes.get(first..first + count * Filter::STRIDE);
+        records.unwrap_or_default().chunks_exact(Filter::STRIDE)
     }
 
     /// Framed routes of all PDRs.

@@ -2,7 +2,7 @@
 //!
 //! Beside the store's own work: only in memory that nobody has used yet.
 
-use super::{AT_FRESH, AT_MAGIC, AT_RECOVERY, MAGIC, SLOT_HEADER, Store, USES_MASK};
+use super::{AT_FRESH, AT_MAGIC, AT_RECOVERY, MAGIC, Store, USES_MASK};
 use crate::model::Session;
 
 impl Store {
@@ -31,13 +31,12 @@ impl Store {
     /// in their order.
     pub(crate) fn put_back(&mut self, slot: u32, session: &Session) {
         for free in self.fresh..slot {
-            let at = self.slot_at(free);
-            self.set_word(at, 1);
-            self.set_word(at + SLOT_HEADER, 0);
+            self.set_word(self.uses_at(free), 1);
+            self.set_word(self.seid_at(free), 0);
         }
         let at = self.slot_at(slot);
-        self.set_word(at, session.head.seid >> 32 & USES_MASK);
-        let image = at + SLOT_HEADER..at + SLOT_HEADER + self.slot_bytes;
+        self.set_word(self.uses_at(slot), session.head.seid >> 32 & USES_MASK);
+        let image = at..at + self.slot_bytes;
         session.write(&mut self.memory[image]);
         self.fresh = slot + 1;
         self.set_word(AT_FRESH, self.fresh.into());

@@ -19,6 +19,21 @@ impl Volumes {
         reached(self.total, ul.saturating_add(dl)) || reached(self.ul, ul) || reached(self.dl, dl)
     }
 
+    /// How many octets more reach none of the limits, whichever way they go.
+    pub(crate) fn room(&self, [ul, dl]: [u64; 2]) -> u64 {
+        let limits = [
+            (self.total, ul.saturating_add(dl)),
+            (self.ul, ul),
+            (self.dl, dl),
+        ];
+        let room = |(limit, count): (Option<u64>, u64)| {
+            limit.map_or(u64::MAX, |limit| {
+                limit.saturating_sub(count).saturating_sub(1)
+            })
+        };
+        limits.map(room).into_iter().min().unwrap_or(u64::MAX)
+    }
+
     /// Whether there is a limit.
     pub const fn is_some(&self) -> bool {
         self.total.is_some() || self.ul.is_some() || self.dl.is_some()

@@ -9,7 +9,7 @@ use catena_wire::pfcp::value::flags::{
 };
 
 use crate::rules::{Urr, UrrTerms, Usage};
-use crate::stored::{Fields, Stored};
+use crate::stored::{Field, Fields, Stored};
 
 type T = Fields<UrrTerms>;
 
@@ -24,11 +24,43 @@ pub struct Counted {
     pub is_untold: bool,
 }
 
+/// How many octets may pass, in both directions together, before a packet may bring more than
+/// itself. What a record says of it is known in place alone: a URR that is read, changed and
+/// written as a value has none, so that its next packet goes the long way and finds it anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room;
+
+impl Stored for Room {
+    const LEN: usize = u64::LEN;
+
+    fn load(_: &[u8]) -> Self {
+        Self
+    }
+
+    #[inline]
+    fn store(&self, bytes: &mut [u8]) {
+        0u64.store(bytes);
+    }
+}
+
+/// Where a record says so.
+const fn room() -> Field<Urr, u64> {
+    Field::at(Fields::<Urr>::room().offset())
+}
+
+/// One of two words.
+const fn word(way: usize) -> Field<[u64; 2], u64> {
+    Field::at(way * u64::LEN)
+}
+
 impl Urr {
     /// As [`Urr::allows`], of a record where it lies.
     #[inline]
     pub fn allows_at(record: &mut [u8]) -> (bool, UsageReportTrigger) {
         type U = Fields<Urr>;
+        if room().get(record) > 0 {
+            return (true, UsageReportTrigger::NONE);
+        }
         let terms = U::terms();
         let quota = terms.then(T::volume_quota()).get(record);
         let has_time = terms.then(T::time_quota()).get(record).is_some();
@@ -51,7 +83,8 @@ impl Urr {
         (is_uplink, len, is_event): (bool, usize, Option<bool>),
         now_ns: u64,
     ) -> Counted {
-        if Self::count_plainly(record, is_uplink, len, now_ns) {
+        if Self::has_room(record, len) {
+            Self::add_plainly(record, is_uplink, len, now_ns);
             return Counted::default();
         }
         let mut urr = Self::load(record);
@@ -60,6 +93,7 @@ impl Urr {
         let trigger = urr.count(is_uplink, len, is_event, now_ns);
         let starts = !was_started || (!was_open && urr.envelope_ns.is_some());
         urr.store(record);
+        room().set(record, &urr.room_octets());
         Counted {
             trigger,
             starts,
@@ -67,44 +101,49 @@ impl Urr {
         }
     }
 
-    /// Counts a packet that brings nothing but itself: nothing starts, is timed, or is reached.
-    /// False, and nothing is counted, if it may bring more.
+    /// Whether a record's URR lets a packet pass, which brings nothing but itself.
     #[inline]
-    fn count_plainly(record: &mut [u8], is_uplink: bool, len: usize, now_ns: u64) -> bool {
-        type U = Fields<Urr>;
-        let (terms, usage) = (U::terms(), U::usage());
-        let octets_at = usage.then(Fields::<Usage>::octets());
-        let (mut octets, mut quota) = (octets_at.get(record), U::quota_octets().get(record));
-        let (way, len) = (usize::from(!is_uplink), len as u64);
-        octets[way] += len;
-        quota[way] += len;
-        let method = MeasurementMethod::from_bits(terms.then(T::method()).get(record));
-        let is_plain = U::is_started().get(record)
+    pub(crate) fn has_room(record: &[u8], len: usize) -> bool {
+        len as u64 <= room().get(record)
+    }
+
+    /// How many octets may pass before anything starts, is timed, or is reached.
+    fn room_octets(&self) -> u64 {
+        let (terms, octets) = (&self.terms, self.usage.octets);
+        let method = MeasurementMethod::from_bits(terms.method);
+        let is_plain = self.is_started
+            && !self.is_exhausted
+            && self.usage.first_ns.is_some()
             && !method.intersects(MeasurementMethod::DURAT | MeasurementMethod::EVENT)
-            && terms.then(T::time_threshold()).get(record).is_none()
-            && terms.then(T::time_quota()).get(record).is_none();
-        let threshold = terms.then(T::volume_threshold()).get(record);
-        let limit = terms.then(T::volume_quota()).get(record);
-        if !is_plain || threshold.is_reached(octets) || limit.is_reached(quota) {
-            return false;
+            && terms.time_threshold.is_none()
+            && terms.time_quota.is_none();
+        if !is_plain {
+            return 0;
         }
-        let packets_at = usage.then(Fields::<Usage>::packets());
-        let mut packets = packets_at.get(record);
-        packets[way] += 1;
-        octets_at.set(record, &octets);
-        packets_at.set(record, &packets);
-        let first_at = usage.then(Fields::<Usage>::first_ns());
-        if first_at.get(record).is_none() {
-            first_at.set(record, &Some(now_ns));
+        let threshold = terms.volume_threshold.room(octets);
+        threshold.min(terms.volume_quota.room(self.quota_octets))
+    }
+
+    /// Counts a packet for which there is room.
+    #[inline]
+    pub(crate) fn add_plainly(record: &mut [u8], is_uplink: bool, len: usize, now_ns: u64) {
+        type U = Fields<Urr>;
+        let usage = U::usage();
+        let way = usize::from(!is_uplink);
+        room().set(record, &room().get(record).saturating_sub(len as u64));
+        // The same number for both: octets since the last report, and of the quota.
+        for at in [usage.then(Fields::<Usage>::octets()), U::quota_octets()] {
+            let at = at.then(word(way));
+            at.set(record, &(at.get(record) + len as u64));
         }
+        let packets = usage.then(Fields::<Usage>::packets()).then(word(way));
+        packets.set(record, &(packets.get(record) + 1));
         usage
             .then(Fields::<Usage>::last_ns())
             .set(record, &Some(now_ns));
-        U::quota_octets().set(record, &quota);
         U::active_ns().set(record, &now_ns);
         let counted_to_ns = U::counted_to_ns().get(record).max(now_ns);
         U::counted_to_ns().set(record, &counted_to_ns);
-        true
     }
 
     /// Whether a record's URR measures before QoS enforcement.
