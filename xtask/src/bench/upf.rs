@@ -133,6 +133,7 @@ struct Hops {
     rates: [Series; Pattern::BOTH.len()],
     medians: [Series; Pattern::BOTH.len()],
     tails: [Series; Pattern::BOTH.len()],
+    untouched: [Series; Pattern::BOTH.len()],
     lost: [Series; Pattern::BOTH.len()],
 }
 
@@ -147,6 +148,9 @@ fn measure_hops(into: &mut Hops, own: &Own, extent: Extent) {
         into.medians[at].push(of(|hop| hop.latency_us[0]));
         into.tails[at].push(of(|hop| hop.latency_us[2]));
         into.lost[at].push(of(|hop| hop.lost));
+        let untouched = found.as_ref().map_err(Clone::clone);
+        let missing = "the tester did not say which packets its stalls touched";
+        into.untouched[at].push(untouched.and_then(|hop| hop.untouched_us.ok_or(missing.into())));
     }
     // Half of what the chain took just now.
     let rates = &into.rates[0];
@@ -201,16 +205,19 @@ fn hop_rows(hops: &Hops, extent: Extent) -> Vec<Row> {
         row("latency at half of it, median", "us", &hops.medians, None);
         let target = Some(Target::AtMost(HOP_US_MAX));
         row("latency at half of it, p99.9", "us", &hops.tails, target);
+        let what = "latency at half of it, p99.9 of packets that no stall of the tester touched";
+        row(what, "us", &hops.untouched, target);
         let none = Some(Target::AtMost(0.0));
         row("packets lost at half of it", "packets", &hops.lost, none);
     }
     rows
 }
 
-/// Results by case: the UPF's, the floor's, and the UPF's without looking ahead.
-type Packets = Vec<(Case, [Series; 3])>;
+/// Results by case: the UPF's, the floor's, the UPF's without looking ahead, and the UPF's where
+/// each packet is its session's first.
+type Packets = Vec<(Case, [Series; 4])>;
 
-fn series_of(packets: &mut Packets, case: Case) -> &mut [Series; 3] {
+fn series_of(packets: &mut Packets, case: Case) -> &mut [Series; 4] {
     let at = packets.iter().position(|(known, _)| *known == case);
     let at = at.unwrap_or_else(|| {
         packets.push((case, Default::default()));
@@ -239,14 +246,22 @@ fn measure_packets(packets: &mut Packets, extent: Extent, time: Duration) {
                 }
             };
             let mut traffic = Traffic::new(&mut smf);
+            let firsts = Way::BOTH.map(|way| (way, traffic.first(way)));
             for case in Case::all(rules, sessions) {
                 let what = (case.way, case.pattern, case.bytes);
                 let rate = traffic.rate(what, time);
                 traffic.looks_ahead = false;
                 let alone_rate = case.is_largest().then(|| traffic.rate(what, time));
                 traffic.looks_ahead = true;
-                let [own, floor, alone] = series_of(packets, case);
+                let [own, floor, alone, first] = series_of(packets, case);
                 own.push(rate);
+                if case.is_largest() {
+                    let mut firsts = firsts.iter();
+                    let found = firsts.find(|(way, _)| *way == case.way);
+                    found
+                        .into_iter()
+                        .for_each(|(_, rate)| first.push(rate.clone()));
+                }
                 alone_rate.into_iter().for_each(|rate| alone.push(rate));
                 let at = usize::from(case.pattern == Pattern::Zipf);
                 floor.push(Ok::<_, String>(floors[at]));
@@ -323,7 +338,7 @@ fn measure_paging(into: &mut Beside) {
 
 fn packet_rows(packets: &Packets, ns_per_tick: f64) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (case, [own, floor, alone]) in packets {
+    for (case, [own, floor, alone, first]) in packets {
         let is_largest = case.is_largest();
         let target = match case.rules {
             Rules::Metered if is_largest => Some(Target::AtLeast(10.0)),
@@ -340,6 +355,8 @@ fn packet_rows(packets: &Packets, ns_per_tick: f64) -> Vec<Row> {
             let metric = format!("{}: a burst's sessions fetched ahead", case.name());
             let peer = Some(("itself, one by one", alone));
             rows.push(Row::new(metric, "M/s", own, peer, None));
+            let metric = format!("{}: the first packet of each", case.name());
+            rows.push(Row::new(metric, "M/s", first, None, None));
         }
         if case.rules == Rules::Filtered && is_largest {
             let metered = Case {
@@ -360,7 +377,7 @@ fn packet_rows(packets: &Packets, ns_per_tick: f64) -> Vec<Row> {
 fn peer_rows(packets: &Packets, peer: &Series) -> Vec<Row> {
     let metered = |case: &Case| case.is_largest() && case.rules == Rules::Metered;
     let cases = packets.iter().filter(|(case, _)| metered(case));
-    let row = |(case, [own, ..]): &(Case, [Series; 3])| {
+    let row = |(case, [own, ..]): &(Case, [Series; 4])| {
         let metric = format!("{}: beside no rules", case.name());
         let peer = Some(("testpmd, null ports", peer));
         Row::new(metric, "M/s", own, peer, None)

@@ -115,6 +115,8 @@ pub(super) struct Hop {
     pub(super) rate: f64,
     /// Median, 99th and 99.9th percentile at half of it, in us.
     pub(super) latency_us: [f64; 3],
+    /// The 99.9th percentile of those that no stall of the tester touched.
+    pub(super) untouched_us: Option<f64>,
     /// Packets that did not come back then.
     pub(super) lost: f64,
 }
@@ -170,8 +172,11 @@ fn found(document: &Document, rate: f64) -> Result<Hop, String> {
         ns.map(|ns| ns as f64 / 1000.0)
             .ok_or("disturbed: too few packets came back")
     };
+    let untouched = found.attribution.as_ref();
+    let untouched = untouched.and_then(|one| one.clean.quantile(0.999));
     Ok(Hop {
         rate,
+        untouched_us: untouched.map(|ns| ns as f64 / 1000.0),
         latency_us: [quantile(0.5)?, quantile(0.99)?, quantile(0.999)?],
         lost,
     })

@@ -80,7 +80,7 @@ impl Rules {
         match self {
             Self::Plain | Self::Paged => 1024,
             Self::Metered => 1536,
-            Self::Filtered => 2048,
+            Self::Filtered => 2304,
         }
     }
 

@@ -70,11 +70,16 @@ impl Pattern {
         match self {
             Self::Uniform => random.below(count as u64) as usize,
             Self::Zipf => {
-                let rank = (count as f64).powf(random.unit()) as u64 - 1;
-                (rank.wrapping_mul(0x9e37_79b1) % count as u64) as usize
+                let rank = (count as f64).powf(random.unit()) as usize - 1;
+                scattered(rank, count)
             }
         }
     }
+}
+
+/// Each number below `count`, a power of ten, once: neighbours are far from each other.
+fn scattered(at: usize, count: usize) -> usize {
+    at.wrapping_mul(0x9e37_79b1) % count
 }
 
 /// A frame of a session's UE, of so many bytes of the user's packet.
@@ -118,15 +123,45 @@ impl<'a> Traffic<'a> {
     }
 
     fn prepare(&mut self, (way, pattern, bytes): (Way, Pattern, usize)) -> Result<(), String> {
+        self.clear();
+        for _ in 0..BURST * BURSTS {
+            let at = pattern.draw(&mut self.random, self.smf.sessions.len());
+            self.lay_out(at, way, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) {
         for packet in self.packets.drain(..) {
             self.smf.pool.free(packet);
         }
-        for _ in 0..BURST * BURSTS {
-            let at = pattern.draw(&mut self.random, self.smf.sessions.len());
-            let frame = frame(&self.smf.sessions[at], way, bytes);
-            self.packets.push(self.smf.packet(&frame)?);
-        }
+    }
+
+    fn lay_out(&mut self, session: usize, way: Way, bytes: usize) -> Result<(), String> {
+        let frame = frame(&self.smf.sessions[session], way, bytes);
+        self.packets.push(self.smf.packet(&frame)?);
         Ok(())
+    }
+
+    /// Millions of packets per second, where each is the first one of its session that goes this
+    /// way: traffic starts with it, and what it brings is no more than the rest of it does.
+    pub(super) fn first(&mut self, way: Way) -> Result<f64, String> {
+        let count = self.smf.sessions.len();
+        let (mut spent, mut next) = (Duration::ZERO, 0);
+        while next < count {
+            self.clear();
+            for at in next..count.min(next + BURST * BURSTS) {
+                self.lay_out(scattered(at, count), way, 64)?;
+            }
+            next += self.packets.len();
+            let started = Instant::now();
+            self.run();
+            spent += started.elapsed();
+        }
+        match std::mem::take(&mut self.lost) {
+            0 => Ok(count as f64 / spent.as_secs_f64() / 1e6),
+            lost => Err(format!("{lost} packets did not pass")),
+        }
     }
 
     /// What the NF does with bursts.
@@ -143,7 +178,7 @@ impl<'a> Traffic<'a> {
             let ahead = &mut self.ahead;
             if looks_ahead {
                 packets.iter().for_each(|packet| ahead.note(packet.bytes()));
-                upf.fetch(ahead, *now_ns);
+                upf.fetch(ahead);
             }
             for (place, packet) in packets.iter_mut().enumerate() {
                 if looks_ahead {
@@ -183,8 +218,6 @@ impl<'a> Traffic<'a> {
 
 impl Drop for Traffic<'_> {
     fn drop(&mut self) {
-        for packet in self.packets.drain(..) {
-            self.smf.pool.free(packet);
-        }
+        self.clear();
     }
 }
