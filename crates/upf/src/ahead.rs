@@ -99,7 +99,7 @@ impl Upf {
         ahead.changes = self.changes;
         (ahead.next, ahead.next_exit) = (0, 0);
         self.index.find_all(&ahead.words, &mut ahead.slots);
-        // All at once: what costs most is to find the page of a session, and many are found together.
+        // All at once: what costs most is to find a session's page, and many are found together.
         for slot in ahead.slots.iter().flatten() {
             self.store.fetch_head(*slot);
         }

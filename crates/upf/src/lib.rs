@@ -62,6 +62,7 @@ pub mod reassembly;
 pub mod redirect;
 pub mod reports;
 pub mod request;
+mod room;
 pub mod routes;
 pub mod rules;
 pub mod sdf;

@@ -10,9 +10,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use catena_wire::pfcp::value::flags::ApplyAction;
 use catena_wire::pfcp::value::forwarding::OuterHeaders;
 
+use crate::room::Room;
 use crate::stored;
 use crate::stored::List;
-use crate::usage::Room;
 
 /// No rule, no interface.
 pub const NONE: u8 = u8::MAX;

@@ -19,12 +19,9 @@ use crate::model::{Image, Session};
 use crate::path_qos::control::PathControls;
 use crate::rules::Head;
 use crate::shards::SEID_SHIFT;
-use crate::stored::{Fields, Stored};
+use crate::stored::{Fields, LINE, Stored};
 
 mod put_back;
-
-/// A line of memory.
-pub(crate) const LINE: usize = 64;
 
 /// Number of the layout of all that lies in the memory.
 pub const LAYOUT: u64 = 13;
@@ -262,8 +259,8 @@ impl Store {
         }
     }
 
-    /// Asks for FARs and SDF filters of a slot's PDRs for packets of this tunnel, or of none if it is
-    /// 0: the PDRs are there.
+    /// Asks for FARs and SDF filters of a slot's PDRs for packets of this tunnel, or of none if it
+    /// is 0: the PDRs are there.
     #[inline]
     pub(crate) fn fetch_exits(&self, slot: u32, teid: u32) {
         let at = self.slot_at(slot);

@@ -8,6 +8,9 @@
 use std::marker::PhantomData;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+/// A line of memory, in bytes: what is fetched at once.
+pub const LINE: usize = 64;
+
 /// A value with a fixed layout.
 pub trait Stored: Sized {
     /// Its length in bytes.

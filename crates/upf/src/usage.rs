@@ -10,6 +10,7 @@ use catena_wire::pfcp::value::flags::{
     MeasurementInformation, MeasurementMethod, ReportingTriggers, UsageReportTrigger,
 };
 
+use crate::room::Room;
 use crate::rules::{EVENTS_MAX, Urr, UrrTerms, Usage, Volumes};
 use crate::stored::List;
 
@@ -17,7 +18,7 @@ mod amounts;
 mod envelope;
 mod in_place;
 
-pub use in_place::{Counted, Room};
+pub use in_place::Counted;
 
 const SECOND_NS: u64 = 1_000_000_000;
 

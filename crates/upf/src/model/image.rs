@@ -13,8 +13,7 @@ use crate::monitoring::monitor::Monitor;
 use crate::routes::Route;
 use crate::rules::{Bar, Copied, Endpoint, Far, Head, KINDS, Pdr, Qer, Redirection, Urr, Usage};
 use crate::sdf::Filter;
-use crate::store::LINE;
-use crate::stored::{Fields, Stored};
+use crate::stored::{Fields, LINE, Stored};
 
 /// Records of a kind whose lines are asked for before a packet comes to them.
 const FETCHED_COUNT_MAX: usize = 4;

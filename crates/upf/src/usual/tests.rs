@@ -1,14 +1,12 @@
 //! The usual way and the whole one, side by side: random rules, random packets, one result.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use catena_engine::packet::Packet;
 use catena_shm::pool::{PoolGeometry, PoolOwner};
 use catena_shm::region::Sharing;
-use catena_wire::gtpu::pdu_session::{PduSession, Uplink, UplinkTimes};
-use catena_wire::gtpu::{self, MessageType};
-use catena_wire::ipv4;
+use catena_wire::gtpu::pdu_session::{PduSession, Uplink};
 use catena_wire::pfcp::value::flags::{
     ApplyAction, MeasurementInformation, MeasurementMethod, ReportingTriggers,
 };
@@ -18,15 +16,17 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::headers::Tunnel;
 use crate::model::{Detection, Session};
 use crate::public_failures::new;
 use crate::routes::Route;
 use crate::rules::{Copied, Head, Redirection, UrrTerms, Volumes};
 use crate::sdf::{Ends, Filter, Inner, parse_flow};
-use crate::smf::wire::datagram;
 use crate::stored::Stored;
 use crate::tunnel::Signal;
+
+mod frames;
+
+use frames::{Made, OddFrame, a_frame, frame_of};
 
 const N3: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 1);
 const GNB: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 2);
@@ -310,154 +310,6 @@ fn a_session() -> impl Strategy<Value = (Session, bool)> {
         let is_held = odds.iter().any(|(odd, _)| *odd == Odd::Held);
         (session, is_held)
     })
-}
-
-/// How a frame is made.
-#[derive(Clone, Debug)]
-struct Made {
-    is_uplink: bool,
-    protocol: u8,
-    len: usize,
-    host_port: u16,
-    container: Option<PduSession>,
-    has_sequence: bool,
-    odd: OddFrame,
-}
-
-/// What makes a frame unusual.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum OddFrame {
-    None,
-    Padded,
-    Cut,
-    OtherUe,
-    OtherTeid,
-    NoTeid,
-    Part,
-    Options,
-    ToN4,
-    InAnother,
-}
-
-fn a_frame() -> impl Strategy<Value = Made> {
-    let uplink = |qfi, times| {
-        PduSession::Uplink(Uplink {
-            qfi,
-            times,
-            ..Uplink::default()
-        })
-    };
-    let containers = [
-        None,
-        Some(uplink(9, None)),
-        Some(uplink(9, None)),
-        Some(uplink(5, None)),
-        Some(uplink(9, Some(UplinkTimes::default()))),
-        Some(PduSession::Downlink(Default::default())),
-    ];
-    let odd = [
-        OddFrame::Padded,
-        OddFrame::Cut,
-        OddFrame::OtherUe,
-        OddFrame::OtherTeid,
-        OddFrame::NoTeid,
-        OddFrame::Part,
-        OddFrame::Options,
-        OddFrame::ToN4,
-        OddFrame::InAnother,
-    ];
-    let odd = prop_oneof![6 => Just(OddFrame::None), 1 => select(odd.to_vec())];
-    (
-        any::<bool>(),
-        prop_oneof![4 => Just(17u8), 2 => Just(6), 1 => Just(1)],
-        prop_oneof![4 => Just(64usize), 2 => Just(300), 1 => select(vec![40, 1480, 1500, 1600])],
-        select(vec![80u16, 80, 443, 5000, 2152, 8805]),
-        prop_oneof![4 => select(containers[..2].to_vec()), 1 => select(containers.to_vec())],
-        prop_oneof![9 => Just(false), 1 => Just(true)],
-        odd,
-    )
-        .prop_map(
-            |(is_uplink, protocol, len, host_port, container, has_sequence, odd)| Made {
-                is_uplink,
-                protocol,
-                len,
-                host_port,
-                container,
-                has_sequence,
-                odd,
-            },
-        )
-}
-
-const ETHERNET: usize = 14;
-
-/// The user's packet in a frame of its own.
-fn user_frame(made: &Made) -> Vec<u8> {
-    let ue = match made.odd {
-        OddFrame::OtherUe => Ipv4Addr::new(10, 45, 0, 3),
-        OddFrame::ToN4 if !made.is_uplink => Ipv4Addr::new(10, 4, 0, 1),
-        _ => UE,
-    };
-    let ends = [(IpAddr::V4(ue), 40_000), (IpAddr::V4(HOST), made.host_port)];
-    // Into no tunnel, but to a UE.
-    let (from, to) = match made.is_uplink && made.odd != OddFrame::NoTeid {
-        true => (ends[0], ends[1]),
-        false => (ends[1], ends[0]),
-    };
-    let mut frame = datagram(from, to, &vec![3; made.len - 28]);
-    let ip = &mut frame[ETHERNET..];
-    ip[9] = made.protocol;
-    ip[1] = if made.len == 64 { 0x28 } else { 0 };
-    if made.protocol == 6 {
-        // Data offset, and flags: some open a connection, and offer a segment size.
-        (ip[32], ip[33]) = (5 << 4, 0x10);
-        if made.len == 300 {
-            (ip[32], ip[33]) = (6 << 4, 2);
-            ip[40..44].copy_from_slice(&[2, 4, 5, 0xb4]);
-        }
-    }
-    match made.odd {
-        OddFrame::Part => ip[6] |= 0x20,
-        OddFrame::Options => ip[0] = 0x46,
-        _ => {}
-    }
-    if let Ok(mut view) = ipv4::View::parse(ip) {
-        view.fill_checksum();
-    }
-    frame
-}
-
-fn frame_of(made: &Made) -> Vec<u8> {
-    let mut frame = user_frame(made);
-    if made.is_uplink {
-        let tunnel = Tunnel {
-            teid: match made.odd {
-                OddFrame::OtherTeid => 0x2000,
-                OddFrame::NoTeid => 0,
-                _ => TEID,
-            },
-            container: made.container,
-        };
-        let user = &frame[ETHERNET..];
-        let mut message = vec![0; tunnel.len()];
-        tunnel.emit(&mut message, MessageType::G_PDU, user.len());
-        if made.has_sequence {
-            message[0] |= 2;
-        }
-        message.extend_from_slice(user);
-        let to = match made.odd {
-            OddFrame::InAnother => HOST,
-            _ => N3,
-        };
-        let ends = [(GNB, gtpu::PORT), (to, gtpu::PORT)].map(|(ip, port)| (IpAddr::V4(ip), port));
-        frame = datagram(ends[0], ends[1], &message);
-    }
-    match made.odd {
-        OddFrame::Padded => frame.extend_from_slice(&[0; 9]),
-        OddFrame::Cut => frame.truncate(frame.len() - 1),
-        _ => {}
-    }
-    frame
 }
 
 /// A UPF with one session, and all that its packets can change.
