@@ -415,27 +415,52 @@ proptest! {
     }
 }
 
+fn ordinary_frame(is_uplink: bool) -> Vec<u8> {
+    let qfi = PduSession::Uplink(Uplink {
+        qfi: 9,
+        ..Uplink::default()
+    });
+    frame_of(&Made {
+        is_uplink,
+        protocol: 17,
+        len: 300,
+        host_port: 80,
+        container: Some(qfi),
+        has_sequence: false,
+        odd: OddFrame::None,
+    })
+}
+
+/// What few other oddities would show: no QER marks a packet, and no URR has its first one go the
+/// whole way.
+#[test]
+fn what_is_odd_alone_goes_the_whole_way() {
+    let odds = [
+        (Odd::RouteAlone, 0),
+        (Odd::FromCore, 0),
+        (Odd::Redirection, 0),
+        // The first packet, with which it is active again.
+        (Odd::Inactive, 2),
+        (Odd::Ethernet, 0),
+    ];
+    for (odd, wanted) in odds {
+        let mut session = ordinary();
+        for one in &mut session.pdrs {
+            (one.pdr.qer_ids, one.pdr.urr_ids) = Default::default();
+        }
+        apply(&mut session, odd, 0);
+        let frames = [(); 3].map(|()| ordinary_frame(true));
+        let count = compare(&session, &frames, (false, false));
+        assert_eq!(count, wanted, "{odd:?}");
+    }
+}
+
 /// Most packets are usual, or the usual way would be of no use: all but the first one, by which
 /// traffic starts.
 #[test]
 fn packets_of_an_ordinary_session_are_usual() {
     let session = ordinary();
-    let qfi = PduSession::Uplink(Uplink {
-        qfi: 9,
-        ..Uplink::default()
-    });
-    let frames = [true, false].map(|is_uplink| {
-        let made = Made {
-            is_uplink,
-            protocol: 17,
-            len: 300,
-            host_port: 80,
-            container: Some(qfi),
-            has_sequence: false,
-            odd: OddFrame::None,
-        };
-        frame_of(&made)
-    });
+    let frames = [true, false].map(ordinary_frame);
     let frames: Vec<_> = frames.iter().cycle().take(40).cloned().collect();
     assert_eq!(compare(&session, &frames, (false, false)), 39);
     // Where segments are clamped, what opens no connection is as usual as before.
