@@ -149,7 +149,7 @@ fn measure_hops(into: &mut Hops, own: &Own, extent: Extent) {
         into.tails[at].push(of(|hop| hop.latency_us[2]));
         into.lost[at].push(of(|hop| hop.lost));
         let untouched = found.as_ref().map_err(Clone::clone);
-        let missing = "the tester did not say which packets its stalls touched";
+        let missing = "disturbed: too few packets that no stall of the tester touched";
         into.untouched[at].push(untouched.and_then(|hop| hop.untouched_us.ok_or(missing.into())));
     }
     // Half of what the chain took just now.
