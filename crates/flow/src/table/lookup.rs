@@ -33,8 +33,10 @@ impl<M: Memory> FlowTable<M> {
     /// If `keys` is not exactly as long as that many keys, or the burst is too long, nothing is
     /// found.
     pub fn lookup(&mut self, keys: &[u64], now_ns: u64, found: &mut [Option<Flow>]) -> usize {
+        let Some(hits) = self.look_up(keys, Some(stamp(now_ns)), found) else {
+            return 0;
+        };
         let raw = self.raw();
-        let hits = self.look_up(keys, Some(stamp(now_ns)), found);
         raw.count(Counter::Lookups, found.len() as u64);
         raw.count(Counter::Hits, hits as u64);
         hits
@@ -43,16 +45,22 @@ impl<M: Memory> FlowTable<M> {
     /// As [`FlowTable::lookup`], where entries stay as they are and nothing is counted: for tables
     /// whose entries have no timeouts. A line that is only read need not be written back.
     pub fn peek(&self, keys: &[u64], found: &mut [Option<Flow>]) -> usize {
-        self.look_up(keys, None, found)
+        self.look_up(keys, None, found).unwrap_or(0)
     }
 
-    fn look_up(&self, keys: &[u64], stamp: Option<u64>, found: &mut [Option<Flow>]) -> usize {
+    /// The number of keys found; none if there are more or fewer keys than there may be.
+    fn look_up(
+        &self,
+        keys: &[u64],
+        stamp: Option<u64>,
+        found: &mut [Option<Flow>],
+    ) -> Option<usize> {
         if keys.len() != found.len() * self.geometry.key_words || found.len() > BURST_MAX {
             found.fill(None);
-            return 0;
+            return None;
         }
         let (raw, hash) = (self.raw(), &self.hash);
-        match self.geometry.key_words {
+        Some(match self.geometry.key_words {
             1 => lookup::<1>(raw, hash, keys, stamp, found),
             2 => lookup::<2>(raw, hash, keys, stamp, found),
             3 => lookup::<3>(raw, hash, keys, stamp, found),
@@ -61,7 +69,7 @@ impl<M: Memory> FlowTable<M> {
             6 => lookup::<6>(raw, hash, keys, stamp, found),
             7 => lookup::<7>(raw, hash, keys, stamp, found),
             _ => lookup::<8>(raw, hash, keys, stamp, found),
-        }
+        })
     }
 }
 

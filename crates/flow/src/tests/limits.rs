@@ -48,6 +48,10 @@ fn every_entry_can_be_used_and_the_next_is_refused() {
     let keys: Vec<u64> = (49_872..50_128).collect();
     assert_eq!(table.lookup(&keys, 0, &mut found), 128);
     assert!(found[..128].iter().all(Option::is_some) && found[128..].iter().all(Option::is_none));
+    // What is refused whole is counted nowhere, nor is what is only looked at.
+    assert_eq!(table.lookup(&keys[1..], 0, &mut found), 0);
+    assert_eq!(found, [None; 256]);
+    assert_eq!(table.peek(&keys, &mut found), 128);
     assert_eq!(
         (table.counters().hits, table.counters().misses()),
         (128, 128)
