@@ -5,9 +5,8 @@
 //! packet's time once sessions fill more than the caches. Here the key of each packet is guessed
 //! from where it lies in most frames, all keys are looked up together, and the sessions' records
 //! are asked for: their heads at once, their rules a few packets ahead of each, and then what these
-//! name. A guess decides
-//! nothing: it is used only where a packet turns out to have that very key, and no message has come
-//! in between.
+//! name. A guess decides nothing: it is used only where a packet turns out to have that very key,
+//! and no message has come in between.
 //! JUSTIFICATION: `cargo xtask bench upf`.
 
 use catena_wire::{ethernet, gtpu, ipv4, ipv6, udp};
@@ -49,9 +48,7 @@ impl Ahead {
             self.words.extend(words);
         }
     }
-}
 
-impl Ahead {
     /// The words of a packet's key.
     #[inline]
     fn key(&self, place: usize) -> Option<[u64; 2]> {

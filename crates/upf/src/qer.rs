@@ -69,19 +69,22 @@ impl Meter {
     #[inline]
     pub fn load(record: &[u8], is_uplink: bool) -> Self {
         type Q = Fields<Qer>;
-        let gate = match is_uplink {
-            true => Q::ul_open(),
-            false => Q::dl_open(),
-        };
         let both = Q::mbr_kbps().get(record);
         Self {
-            is_open: gate.get(record),
+            is_open: Self::gate(is_uplink).get(record),
             kbps: both.map(|[ul, dl]| if is_uplink { ul } else { dl }),
             window_ms: Q::window_ms().get(record).unwrap_or(WINDOW_MS),
             words: Self::words(is_uplink).get(record),
             packets: Q::counts_packets()
                 .get(record)
                 .then(|| Self::packets(is_uplink).get(record)),
+        }
+    }
+
+    const fn gate(is_uplink: bool) -> Field<Qer, bool> {
+        match is_uplink {
+            true => Fields::<Qer>::ul_open(),
+            false => Fields::<Qer>::dl_open(),
         }
     }
 
@@ -119,11 +122,7 @@ impl Meter {
         (len, now_ns): (usize, u64),
     ) -> Option<Option<[u64; 2]>> {
         type Q = Fields<Qer>;
-        let gate = match is_uplink {
-            true => Q::ul_open(),
-            false => Q::dl_open(),
-        };
-        if !gate.get(record) || Q::counts_packets().get(record) {
+        if !Self::gate(is_uplink).get(record) || Q::counts_packets().get(record) {
             return None;
         }
         let Some([ul, dl]) = Q::mbr_kbps().get(record) else {

@@ -2,7 +2,7 @@
 //!
 //! In front of a packet's way through the UPF (`path`), and in place of it for nearly all packets:
 //! the same records are read, and the same is said and changed, but nothing is kept between steps
-//! that are not there. Whatever is not usual (options, parts of packets, IPv6, marks, a session
+//! that are not there. Whatever is not usual (options, parts of packets, IPv6, a session
 //! that redirects, copies, holds, monitors or learns, a limit that is reached, anything dropped)
 //! is left as it came, before anything is changed, and goes the whole way. A test holds both ways
 //! to the same result for random packets and rules.
@@ -35,7 +35,7 @@ type P = Fields<Pdr>;
 type F = Fields<Far>;
 type Q = Fields<Qer>;
 
-/// URRs of most PDRs.
+/// QERs, and URRs, of most PDRs: one of the session and one of the flow. Others are not usual.
 const FEW: usize = 2;
 
 /// What the PDR of a packet has it do, as far as that is usual.
@@ -206,7 +206,7 @@ fn passed(
 #[inline(always)]
 fn charge(image: &mut Image<'_>, rules: &Rules, len: usize, now_ns: u64) -> Option<()> {
     let (qers, urrs) = (rules.qers.as_slice(), rules.urrs.as_slice());
-    // QERs, and URRs, of most PDRs: one of the session and one of the flow.
+    // As many as FEW, without an array: values in one wait to be read until they are written.
     let (first, second) = match *qers {
         [] => (None, None),
         [first] => (Some(first), None),

@@ -85,7 +85,8 @@ impl Urr {
     /// Whether a record's URR lets a packet pass, which brings nothing but itself.
     #[inline]
     pub(crate) fn has_room(record: &[u8], len: usize) -> bool {
-        len as u64 <= room().get(record)
+        let room = room().get(record);
+        room > 0 && len as u64 <= room
     }
 
     /// How many octets may pass before anything starts, is timed, or is reached.

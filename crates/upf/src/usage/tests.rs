@@ -495,3 +495,22 @@ fn where_a_urr_measures_is_read_in_its_record() {
         assert_eq!(Urr::is_before_qos_at(&record), is_before);
     }
 }
+
+/// A record that was written as a value knows of no room, whatever it knew before: its next packet
+/// goes the long way, by which traffic starts.
+#[test]
+fn a_record_that_was_written_knows_of_no_room() {
+    let mut one = urr(ReportingTriggers::VOLTH, |terms| {
+        terms.method = MeasurementMethod::VOLUM.bits();
+        terms.volume_threshold.total = Some(1000);
+    });
+    let mut record = vec![0; Urr::LEN];
+    one.store(&mut record);
+    assert!(!Urr::has_room(&record, 0) && !Urr::has_room(&record, 1));
+    assert!(Urr::count_at(&mut record, (true, 100, None), 5).starts);
+    // The thousandth octet reaches the threshold.
+    assert!(Urr::has_room(&record, 899) && !Urr::has_room(&record, 900));
+    one = Urr::load(&record);
+    one.store(&mut record);
+    assert!(!Urr::has_room(&record, 1));
+}
