@@ -4,12 +4,15 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 
+use catena_shm::pool::{PoolGeometry, PoolOwner};
+use catena_shm::region::Sharing;
 use catena_wire::gtpu;
 use catena_wire::pfcp::value::address::NodeId;
 use catena_wire::pfcp::value::{Seconds, Time};
 use catena_wire::pfcp::{Cause, Header, MessageType, PORT, View, Writer, key};
 
 use crate::association::ASSOCIATION_COUNT;
+use crate::decision::Decision;
 use crate::headers::Tunnel;
 use crate::node::message;
 use crate::public_failures::{SESSIONS, SMF, Smf, new};
@@ -84,6 +87,53 @@ fn unknown_tunnels_get_so_many_answers_per_second_and_no_memory() {
     assert!((100..=3 * 100 + 100).contains(&told), "{told}");
     assert_eq!(signals.len() as u64, told);
     assert_eq!(upf.index.len(), 0);
+}
+
+/// Whoever floods with echoes and unknown tunnels takes no packet from a session, and none waits.
+#[test]
+fn a_session_is_served_while_strangers_flood() {
+    let geometry = PoolGeometry {
+        log2_stride: 11,
+        buffer_count: 4,
+        headroom: 128,
+        bundles: false,
+    };
+    let mut pool = PoolOwner::create(1, geometry, Sharing::ReadWrite).unwrap();
+    let mut smf = Smf::new();
+    let (cause, _, seid) = smf.establish(|_| Ok(()), |_| Ok(()));
+    assert_eq!(cause, Cause::REQUEST_ACCEPTED);
+    let slot = smf.upf.store.slot_of(seid).unwrap();
+    let session = smf.upf.store.session(slot).unwrap();
+    let (teid, ue) = (session.pdrs[0].pdr.teid, session.head.ue_v4.unwrap());
+    let user = wire::datagram(
+        (ue.into(), 7),
+        (Ipv4Addr::new(203, 0, 113, 9).into(), 7),
+        &[],
+    );
+    let tunnel = Tunnel::uplink(teid, None);
+    let user = &user[catena_wire::ethernet::HEADER_LEN..];
+    let mut own = vec![0; tunnel.len()];
+    tunnel.emit(&mut own, gtpu::MessageType::G_PDU, user.len());
+    own.extend_from_slice(user);
+    let own = wire::datagram(GNB, N3, &own);
+    let mut signals = VecDeque::new();
+    let mut pass = |frame: &[u8], now_ns| {
+        let mut packet = pool.alloc(frame.len()).unwrap();
+        packet.bytes_mut().copy_from_slice(frame);
+        let decision = smf.upf.packet(&mut packet, &mut signals, now_ns);
+        pool.free(packet);
+        assert!(signals.len() <= SIGNAL_COUNT_MAX);
+        decision
+    };
+    for at in 0..FLOOD {
+        let now_ns = u64::from(at) * 10_000;
+        let unknown = in_tunnel(teid.wrapping_add(at + 1));
+        assert!(!matches!(pass(&unknown, now_ns), Decision::Send(_)));
+        assert_eq!(pass(&echo(), now_ns), Decision::Consumed);
+        assert_eq!(pass(&own, now_ns), Decision::Send(1), "{at}");
+    }
+    assert_eq!(smf.upf.store.head(slot).ul[0], u64::from(FLOOD));
+    assert_eq!(smf.upf.index.len(), 2, "the session's keys alone");
 }
 
 #[test]
