@@ -300,12 +300,14 @@ fn parse(text: &str) -> Result<Found, String> {
         ));
     }
     let us = |name: &str| number(name).map(|ns| ns as f64 / 1e3);
+    let measured = number("chunks_measured")?;
+    // A short run on a slow machine: quantiles of so few samples are not said.
+    let too_few = |_| format!("too few chunks for a p50: {measured} were measured");
     Ok(Found {
-        p50_us: us("latency_ns_p50")?,
+        p50_us: us("latency_ns_p50").map_err(too_few)?,
         p99_us: us("latency_ns_p99").ok(),
         clean_p99_us: us("clean_latency_ns_p99").ok(),
-        stalled_percent: number("chunks_stalled")? as f64 * 100.0
-            / number("chunks_measured")?.max(1) as f64,
+        stalled_percent: number("chunks_stalled")? as f64 * 100.0 / measured.max(1) as f64,
         gbps: number("line_bps")? as f64 / 1e9,
     })
 }
@@ -329,6 +331,8 @@ mod tests {
         assert_eq!(figures, (29.5, Some(510.0), Some(51.0), 2.0));
         assert!((found.stalled_percent - 25.0).abs() < 1e-9);
         assert!(parse(&result(1)).unwrap_err().contains("lost"));
+        let few = result(0).replace("\"latency_ns_p50\":29500,", "");
+        assert!(parse(&few).unwrap_err().contains("too few chunks"));
         assert!(parse("{}").is_err() && parse("").is_err());
     }
 }
