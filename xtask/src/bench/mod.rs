@@ -70,6 +70,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", conflicts_with_all = ["quick", "brief"],
           value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
+    /// Clone eUPF from here, an address or a folder, and measure it beside; benchmark `upf`
+    #[arg(
+        long,
+        value_name = "SOURCE",
+        default_value = "https://github.com/edgecomllc/eupf"
+    )]
+    eupf: String,
     /// Write the result to this file too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -227,7 +234,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 let mut testpmd = testpmd::Testpmd::new(Rc::clone(&work_dir));
                 let core = cacheline::first_two_cores()?[0];
                 let peer = |seconds| testpmd.null_forwarding(upf::PEER_FRAME_LEN, seconds, core);
-                ("upf", upf::run(rounds, extent, &own, peer))
+                ("upf", upf::run(rounds, extent, &own, &arguments.eupf, peer))
             }
             Name::WakeUp => ("wake-up", wake_up::run(rounds, extent)),
             _ => ("pcs", pcs::run(rounds, extent, work_dir.path())),

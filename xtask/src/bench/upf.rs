@@ -7,6 +7,7 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
+mod eupf;
 mod flood;
 mod floor;
 mod hop;
@@ -26,6 +27,7 @@ use super::report::{Row, Target};
 use super::series::Series;
 use super::testpmd::{PeerMissing, PeerRate};
 use super::truth::binary::Binary;
+use eupf::Eupf;
 use flood::Flood;
 use floor::Floor;
 use operations::Operation;
@@ -373,16 +375,43 @@ fn packet_rows(packets: &Packets, ns_per_tick: f64) -> Vec<Row> {
     rows
 }
 
-/// Beside a core that only passes packets on.
-fn peer_rows(packets: &Packets, peer: &Series) -> Vec<Row> {
-    let metered = |case: &Case| case.is_largest() && case.rules == Rules::Metered;
-    let cases = packets.iter().filter(|(case, _)| metered(case));
-    let row = |(case, [own, ..]): &(Case, [Series; 4])| {
-        let metric = format!("{}: beside no rules", case.name());
-        let peer = Some(("testpmd, null ports", peer));
-        Row::new(metric, "M/s", own, peer, None)
+/// What others give, as far as they are there.
+#[derive(Default)]
+struct Peers {
+    testpmd: Series,
+    /// By rules.
+    eupf: [Series; RULES.len()],
+    notes: Vec<String>,
+}
+
+fn measure_eupf(into: &mut Peers, eupf: &Eupf, time: Duration) {
+    for (at, rules) in RULES.into_iter().enumerate() {
+        let found = eupf.measure(rules, time);
+        into.notes
+            .extend(found.iter().map(|found| found.note(rules)));
+        into.eupf[at].push(found.map(|found| found.rate));
+    }
+}
+
+/// Beside a core that only passes packets on, and beside a UPF of another kind.
+fn peer_rows(packets: &Packets, peers: &Peers) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut row = |(case, [own, ..]): &(Case, [Series; 4]), beside, name, peer| {
+        let metric = format!("{}: beside {beside}", case.name());
+        rows.push(Row::new(metric, "M/s", own, Some((name, peer)), None));
     };
-    cases.map(row).collect()
+    for measured in packets {
+        let (case, _) = measured;
+        if case.is_largest() && case.rules == Rules::Metered {
+            row(measured, "no rules", "testpmd, null ports", &peers.testpmd);
+        }
+        let is_fewest = case.sessions == SIZES[0] && case.pattern == Pattern::Uniform;
+        let at = RULES.iter().position(|rules| *rules == case.rules);
+        if let Some(at) = at.filter(|_| is_fewest) {
+            row(measured, "XDP", "eUPF, one session", &peers.eupf[at]);
+        }
+    }
+    rows
 }
 
 fn other_rows(beside: &Beside) -> Vec<Row> {
@@ -475,24 +504,30 @@ fn other_rows(beside: &Beside) -> Vec<Row> {
 }
 
 /// Measures; gives rows and notes. `testpmd` forwards for so many seconds between ports that are
-/// none, on one core: what DPDK gives before there is any rule.
+/// none, on one core: what DPDK gives before there is any rule. eUPF is cloned from where
+/// `eupf_source` says.
 pub(super) fn run(
     rounds: u32,
     extent: Extent,
     own: &Own,
+    eupf_source: &str,
     mut testpmd: impl FnMut(u32) -> Result<PeerRate, PeerMissing>,
 ) -> (Vec<Row>, Vec<String>) {
     let time = extent.slice(80, 200);
     let ns_per_tick = tsc::ns_per_tick(CALIBRATION);
     let (mut packets, mut beside) = (Packets::new(), Beside::default());
-    let (mut hops, mut peer) = (Hops::default(), Series::default());
+    let (mut hops, mut peers) = (Hops::default(), Peers::default());
+    let eupf = Eupf::build(eupf_source, own.work_dir().path());
     for round in 0..rounds {
         let progress = |what| eprintln!("round {}/{rounds}: {what}", round + 1);
         progress("packets");
         measure_packets(&mut packets, extent, time);
+        progress("eUPF");
+        measure_eupf(&mut peers, &eupf, time);
         if extent != Extent::Brief {
             progress("testpmd");
-            peer.push(testpmd(extent.seconds()).map(|rate| rate.mpps));
+            let rate = testpmd(extent.seconds()).map(|rate| rate.mpps);
+            peers.testpmd.push(rate);
         }
         progress("operations");
         measure_operations(&mut beside, 4 * time);
@@ -525,17 +560,19 @@ pub(super) fn run(
         "floods: packets of strangers, no two of 4,096 alike, into the same link as all others; \
          none of them but one a second for the other side of the comparison"
             .to_owned(),
-        "eUPF's XDP program is not measured beside: it is built by the toolchain of another \
-         project"
+        "eUPF's XDP program by the kernel's test run: one session, uplink and downlink in turn, \
+         always the same packet in the nearest cache; one filter where ours have three; the \
+         faster of its builds. Neither side has ports"
             .to_owned(),
     ];
     notes.append(&mut beside.notes);
+    notes.append(&mut peers.notes);
     notes.dedup();
     for (case, [own, ..]) in &packets {
         notes.extend(own.note(&case.name(), "M/s"));
     }
     let mut rows = packet_rows(&packets, ns_per_tick);
-    rows.extend(peer_rows(&packets, &peer));
+    rows.extend(peer_rows(&packets, &peers));
     rows.extend(other_rows(&beside));
     rows.extend(hop_rows(&hops, extent));
     rows.extend(flood_rows(&hops));
