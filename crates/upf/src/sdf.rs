@@ -72,15 +72,18 @@ impl Side {
         }
     }
 
-    /// As [`Side::holds`], of a side where it lies in a filter, for IPv4 with ports.
+    /// As [`Side::holds`], of a side where it lies in a filter, for a packet with ports.
     #[inline(always)]
-    fn holds_at(side: Field<Filter, Self>, record: &[u8], address: Ipv4Addr, port: u16) -> bool {
+    fn holds_at(side: Field<Filter, Self>, record: &[u8], address: IpAddr, port: u16) -> bool {
         type S = Fields<Side>;
-        let is_address = match side.then(S::kind()).get(record) {
-            Self::ANY | Self::ASSIGNED => true,
-            Self::V4 => {
-                let v4 = side.then(S::v4()).get(record);
-                is_in_v4(v4, side.then(S::bits()).get(record), address)
+        let bits = || side.then(S::bits()).get(record);
+        let is_address = match (side.then(S::kind()).get(record), address) {
+            (Self::ANY | Self::ASSIGNED, _) => true,
+            (Self::V4, IpAddr::V4(address)) => {
+                is_in_v4(side.then(S::v4()).get(record), bits(), address)
+            }
+            (Self::V6, IpAddr::V6(address)) => {
+                is_in_v6(side.then(S::v6()).get(record), bits(), address)
             }
             _ => false,
         };
@@ -101,11 +104,7 @@ impl Side {
             // The session was found by the UE's address, or is held to it by its PDI.
             (Self::ANY | Self::ASSIGNED, _) => true,
             (Self::V4, IpAddr::V4(address)) => is_in_v4(self.v4, self.bits, address),
-            (Self::V6, IpAddr::V6(address)) => {
-                let differs = address.to_bits() ^ self.v6.to_bits();
-                let shift = 128 - u32::from(self.bits.min(128));
-                differs.checked_shr(shift).unwrap_or(0) == 0
-            }
+            (Self::V6, IpAddr::V6(address)) => is_in_v6(self.v6, self.bits, address),
             _ => false,
         };
         let ports = self.ports.as_slice();
@@ -126,13 +125,22 @@ fn is_in_v4(net: Ipv4Addr, bits: u8, address: Ipv4Addr) -> bool {
     differs >> shift == 0
 }
 
-/// What filters look at of a usual packet: IPv4 with the ports of TCP or UDP.
+#[inline]
+fn is_in_v6(net: Ipv6Addr, bits: u8, address: Ipv6Addr) -> bool {
+    let shift = 128 - u32::from(bits.min(128));
+    let differs = address.to_bits() ^ net.to_bits();
+    differs.checked_shr(shift).unwrap_or(0) == 0
+}
+
+/// What filters look at of a usual packet: addresses of one version, and the ports of TCP or UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ends {
+pub(crate) struct Ends<A> {
     pub(crate) protocol: u8,
     pub(crate) traffic_class: u8,
-    pub(crate) src: Ipv4Addr,
-    pub(crate) dst: Ipv4Addr,
+    /// 0 of IPv4.
+    pub(crate) flow_label: u32,
+    pub(crate) src: A,
+    pub(crate) dst: A,
     pub(crate) src_port: u16,
     pub(crate) dst_port: u16,
 }
@@ -195,7 +203,11 @@ impl Filter {
     /// As [`Filter::fits`], of a record where it lies, for a usual packet: of most filters no more
     /// is read than what it does not fit.
     #[inline(always)]
-    pub(crate) fn fits_at(record: &[u8], ends: &Ends, is_uplink: bool) -> bool {
+    pub(crate) fn fits_at<A: Copy + Into<IpAddr>>(
+        record: &[u8],
+        ends: &Ends<A>,
+        is_uplink: bool,
+    ) -> bool {
         type F = Fields<Filter>;
         let protocol = F::protocol().get(record);
         if protocol.is_some_and(|protocol| protocol != ends.protocol) {
@@ -205,8 +217,13 @@ impl Filter {
         if class.is_some_and(|[value, mask]| (ends.traffic_class ^ value) & mask != 0) {
             return false;
         }
-        // Of AH, ESP and IPv6.
-        if F::spi().get(record).is_some() || F::flow_label().get(record).is_some() {
+        // Of AH and ESP.
+        if F::spi().get(record).is_some() {
+            return false;
+        }
+        let (src, dst) = (ends.src.into(), ends.dst.into());
+        let label = F::flow_label().get(record);
+        if label.is_some_and(|label| src.is_ipv4() || ends.flow_label != label) {
             return false;
         }
         let (from, to) = match is_uplink {
@@ -214,8 +231,8 @@ impl Filter {
             false => (F::from(), F::to()),
         };
         !F::has_flow().get(record)
-            || Side::holds_at(from, record, ends.src, ends.src_port)
-                && Side::holds_at(to, record, ends.dst, ends.dst_port)
+            || Side::holds_at(from, record, src, ends.src_port)
+                && Side::holds_at(to, record, dst, ends.dst_port)
     }
 
     /// Whether the packet fits; `is_uplink` says which side the UE is on.

@@ -36,6 +36,8 @@ use traffic::{Pattern, Traffic, Way};
 
 const SIZES: [u32; 3] = [1_000, 100_000, 1_000_000];
 const RULES: [Rules; 3] = [Rules::Plain, Rules::Metered, Rules::Filtered];
+/// Sessions of which IPv6 is measured, with the rules that have a target.
+const V6_AT: u32 = 1_000;
 /// Bytes of users' packets beside 64, measured with the most rules.
 const LENGTHS: [usize; 2] = [512, 1450];
 const LENGTHS_AT: u32 = 100_000;
@@ -233,7 +235,8 @@ fn measure_packets(packets: &mut Packets, extent: Extent, time: Duration) {
         let mut floor = Floor::new(sessions);
         let floors = Pattern::BOTH.map(|pattern| floor.rate(pattern, time));
         drop(floor);
-        for rules in RULES {
+        let v6 = (sessions == V6_AT).then_some(Rules::MeteredV6);
+        for rules in RULES.into_iter().chain(v6) {
             let smf = Smf::new(rules, sessions).and_then(|mut smf| {
                 smf.fill(sessions)?;
                 Ok(smf)

@@ -162,7 +162,8 @@ impl Upf {
         }
     }
 
-    fn is_n4(&self, address: IpAddr) -> bool {
+    #[inline]
+    pub(crate) fn is_n4(&self, address: IpAddr) -> bool {
         match address {
             IpAddr::V4(address) => self.settings.n4_v4 == Some(address),
             IpAddr::V6(address) => self.settings.n4_v6 == Some(address),
@@ -177,6 +178,7 @@ impl Upf {
     }
 
     /// The interface whose tunnels end at an address.
+    #[inline]
     pub(crate) fn tunnel_end(&self, address: IpAddr) -> Option<u8> {
         let mut interfaces = self.settings.interfaces.iter();
         let place = interfaces.position(|interface| match address {

@@ -1,7 +1,7 @@
 //! The usual way and the whole one, side by side: random rules, random packets, one result.
 
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use catena_engine::packet::Packet;
 use catena_shm::pool::{PoolGeometry, PoolOwner};
@@ -20,28 +20,45 @@ use crate::model::{Detection, Session};
 use crate::public_failures::new;
 use crate::routes::Route;
 use crate::rules::{Copied, Head, Redirection, UrrTerms, Volumes};
-use crate::sdf::{Ends, Filter, Inner, parse_flow};
-use crate::stored::Stored;
+use crate::sdf::{Filter, parse_flow};
+use crate::settings::Settings;
 use crate::tunnel::Signal;
 
+mod filters;
 mod frames;
 
 use frames::{Made, OddFrame, a_frame, frame_of};
 
 const N3: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 1);
+const N4: Ipv4Addr = Ipv4Addr::new(10, 4, 0, 1);
 const GNB: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 2);
 const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 2);
 const HOST: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+const N3_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 3, 0, 0, 0, 0, 1);
+const N4_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 4, 0, 0, 0, 0, 1);
+/// What the session has of it, and what its packets have.
+const PREFIX_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x45, 2, 0, 0, 0, 0);
+const UE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x45, 2, 0, 0, 0, 9);
+const OTHER_UE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x45, 3, 0, 0, 0, 9);
+const HOST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 9);
 const TEID: u32 = 0x1000;
-const FLOWS: [&[u8]; 4] = [
+const FLOWS: [&[u8]; 5] = [
     b"permit out ip from any to assigned",
     b"permit out 17 from 203.0.113.0/24 80 to assigned",
     b"permit out 6 from any 443-445 to any",
     b"permit out 17 from any to assigned 40000",
+    b"permit out ip from 2001:db8:9::/48 80 to 2001:db8:45::/56",
 ];
 
 fn flow(text: &[u8]) -> Filter {
     parse_flow(text).unwrap()
+}
+
+fn labelled(label: u32) -> Filter {
+    Filter {
+        flow_label: Some(label),
+        ..Filter::all()
+    }
 }
 
 /// A session as SMFs make them: a PDR each way, two QERs and two URRs.
@@ -49,7 +66,8 @@ fn ordinary() -> Session {
     let detection = |id: u16, source: u8, far_id: u32| {
         let mut pdr = Pdr::empty(id);
         (pdr.precedence, pdr.source_interface, pdr.far_id) = (100, source, far_id);
-        (pdr.ue_v4, pdr.ue_is_destination) = (Some(UE), source != 0);
+        (pdr.ue_v4, pdr.ue_v6) = (Some(UE), Some(PREFIX_V6));
+        pdr.ue_is_destination = source != 0;
         pdr.teid = if source == 0 { TEID } else { 0 };
         let mut ids = [1, 2].into_iter();
         assert!(ids.all(|id| pdr.qer_ids.push(id) && pdr.urr_ids.push(id)));
@@ -70,7 +88,8 @@ fn ordinary() -> Session {
         ..Far::empty(id)
     };
     let mut session = Session::new(Head::empty());
-    (session.head.ue_v4, session.head.slice) = (Some(UE), 7);
+    (session.head.ue_v4, session.head.ue_v6) = (Some(UE), Some(PREFIX_V6));
+    session.head.slice = 7;
     session.pdrs = vec![detection(1, 0, 1), detection(2, 1, 2)];
     session.fars = vec![
         far(1, 1, OuterHeaders::NONE),
@@ -94,6 +113,9 @@ enum Odd {
     Ethernet,
     NoUe,
     OtherUe,
+    OfOneVersion(bool),
+    OtherPrefix,
+    Label(u32),
     PdrOfGroup,
     PdrOfOtherTunnel,
     PdrOfOtherUe,
@@ -139,6 +161,11 @@ fn an_odd() -> impl Strategy<Value = Odd> {
         Odd::Ethernet,
         Odd::NoUe,
         Odd::OtherUe,
+        Odd::OfOneVersion(false),
+        Odd::OfOneVersion(true),
+        Odd::OtherPrefix,
+        Odd::Label(7),
+        Odd::Label(8),
         Odd::PdrOfGroup,
         Odd::PdrOfOtherTunnel,
         Odd::PdrOfOtherUe,
@@ -204,13 +231,13 @@ fn apply(session: &mut Session, odd: Odd, at: usize) {
     match odd {
         Odd::Route => one.routes = vec![Route::parse(pdr.id, b"10.45.0.0/28", false).unwrap()],
         Odd::RouteAlone => {
-            pdr.ue_v4 = None;
+            (pdr.ue_v4, pdr.ue_v6) = (None, None);
             one.routes = vec![Route::parse(pdr.id, b"192.0.2.0/24", false).unwrap()];
         }
         // From another UPF, on its way to the access network.
         Odd::FromCore => {
             let pdr = &mut session.pdrs[0].pdr;
-            (pdr.source_interface, pdr.ue_v4) = (1, None);
+            (pdr.source_interface, pdr.ue_v4, pdr.ue_v6) = (1, None, None);
             session.fars[0] = Far {
                 id: 1,
                 ..session.fars[1]
@@ -230,12 +257,25 @@ fn apply(session: &mut Session, odd: Odd, at: usize) {
             (session.head.is_ethernet, session.head.is_unstructured) = (true, true);
             session.pdrs.iter_mut().for_each(|one| one.filters.clear());
         }
-        Odd::NoUe => session.head.ue_v4 = None,
-        Odd::OtherUe => session.head.ue_v4 = Some(HOST),
+        Odd::NoUe => (session.head.ue_v4, session.head.ue_v6) = (None, None),
+        Odd::OtherUe => {
+            (session.head.ue_v4, session.head.ue_v6) = (Some(HOST), Some(OTHER_UE_V6));
+        }
+        Odd::OfOneVersion(is_v6) => {
+            let head = &mut session.head;
+            (head.ue_v4, head.ue_v6) =
+                (head.ue_v4.filter(|_| !is_v6), head.ue_v6.filter(|_| is_v6));
+            for one in &mut session.pdrs {
+                (one.pdr.ue_v4, one.pdr.ue_v6) = (head.ue_v4, head.ue_v6);
+            }
+        }
+        // Another one than that of the session.
+        Odd::OtherPrefix => pdr.ue_v6 = Some(OTHER_UE_V6),
+        Odd::Label(label) => one.filters = vec![labelled(label), flow(FLOWS[1])],
         Odd::PdrOfGroup => pdr.source_interface = FROM_GROUP,
         Odd::PdrOfOtherTunnel => pdr.teid ^= 0x3000,
-        Odd::PdrOfOtherUe => pdr.ue_v4 = Some(HOST),
-        Odd::PdrOfNoUe => pdr.ue_v4 = None,
+        Odd::PdrOfOtherUe => (pdr.ue_v4, pdr.ue_v6) = (Some(HOST), Some(OTHER_UE_V6)),
+        Odd::PdrOfNoUe => (pdr.ue_v4, pdr.ue_v6) = (None, None),
         Odd::TurnedUe => pdr.ue_is_destination ^= true,
         Odd::Qfis(qfis) => pdr.qfis = qfis,
         Odd::Filters(from) => one.filters = FLOWS[from..].iter().map(|text| flow(text)).collect(),
@@ -312,6 +352,11 @@ fn a_session() -> impl Strategy<Value = (Session, bool)> {
     })
 }
 
+/// Addresses of N3 and N4 in IPv6, too.
+fn settings_of_v6(settings: &mut Settings) {
+    (settings.interfaces[0].v6, settings.n4_v6) = (Some(N3_V6), Some(N4_V6));
+}
+
 /// A UPF with one session, and all that its packets can change.
 struct Side {
     upf: Upf,
@@ -331,7 +376,8 @@ impl Side {
         session.link().unwrap();
         upf.store.insert(&session);
         upf.tally.enter(&session);
-        for key in [Key::Teid(TEID), Key::V4(UE)] {
+        settings_of_v6(&mut upf.settings);
+        for key in [Key::Teid(TEID), Key::V4(UE), Key::of_v6(UE_V6)] {
             upf.index.insert(key, slot).unwrap();
         }
         if is_held {
@@ -415,20 +461,25 @@ proptest! {
     }
 }
 
-fn ordinary_frame(is_uplink: bool) -> Vec<u8> {
+fn made(is_uplink: bool, is_v6: bool) -> Made {
     let qfi = PduSession::Uplink(Uplink {
         qfi: 9,
         ..Uplink::default()
     });
-    frame_of(&Made {
+    Made {
         is_uplink,
+        is_v6,
         protocol: 17,
         len: 300,
         host_port: 80,
         container: Some(qfi),
         has_sequence: false,
         odd: OddFrame::None,
-    })
+    }
+}
+
+fn ordinary_frame((is_uplink, is_v6): (bool, bool)) -> Vec<u8> {
+    frame_of(&made(is_uplink, is_v6))
 }
 
 /// What few other oddities would show: no QER marks a packet, and no URR has its first one go the
@@ -449,9 +500,44 @@ fn what_is_odd_alone_goes_the_whole_way() {
             (one.pdr.qer_ids, one.pdr.urr_ids) = Default::default();
         }
         apply(&mut session, odd, 0);
-        let frames = [(); 3].map(|()| ordinary_frame(true));
+        let frames = [(); 3].map(|()| ordinary_frame((true, false)));
         let count = compare(&session, &frames, (false, false));
         assert_eq!(count, wanted, "{odd:?}");
+    }
+}
+
+/// Whatever addresses its UEs have, what is for the UPF itself is of no session.
+#[test]
+fn what_is_for_the_upf_itself_is_not_usual() {
+    let mut session = ordinary();
+    for one in &mut session.pdrs {
+        (one.pdr.ue_v4, one.pdr.ue_v6) = (None, None);
+    }
+    let keys = [N3, N4].map(Key::V4);
+    let keys = [keys, [N3_V6, N4_V6].map(Key::of_v6)].concat();
+    for odd in [OddFrame::ToN3, OddFrame::ToN4, OddFrame::TunnelToN4] {
+        for is_v6 in [false, true] {
+            let made = Made {
+                odd,
+                ..made(odd == OddFrame::TunnelToN4, is_v6)
+            };
+            let mut side = Side::new(&session, (false, false));
+            for key in &keys {
+                side.upf.index.insert(*key, 0).unwrap();
+            }
+            // Traffic has started, by which a session's packets become usual.
+            let mut pool = Pool::new();
+            let first = ordinary_frame((made.is_uplink, is_v6));
+            for (frame, wanted) in [(&first, false), (&first, true), (&frame_of(&made), false)] {
+                let mut packet = pool.packet(frame);
+                let decision = side.upf.usual_packet(&mut packet, 1);
+                assert_eq!(decision.is_some(), wanted, "{made:?}");
+                if !wanted {
+                    side.upf.whole_way(&mut packet, &mut side.signals, 1);
+                }
+                pool.0.free(packet);
+            }
+        }
     }
 }
 
@@ -460,61 +546,13 @@ fn what_is_odd_alone_goes_the_whole_way() {
 #[test]
 fn packets_of_an_ordinary_session_are_usual() {
     let session = ordinary();
-    let frames = [true, false].map(ordinary_frame);
-    let frames: Vec<_> = frames.iter().cycle().take(40).cloned().collect();
-    assert_eq!(compare(&session, &frames, (false, false)), 39);
-    // Where segments are clamped, what opens no connection is as usual as before.
-    assert_eq!(compare(&session, &frames, (false, true)), 39);
-    assert_eq!(
-        compare(&session, &frames, (true, false)),
-        0,
-        "some are held"
-    );
-}
-
-/// What filters say of a packet's ends is what they say of the packet.
-#[test]
-fn a_filter_says_the_same_of_ends_and_packet() {
-    let flows = FLOWS.map(|text| parse_flow(text).unwrap());
-    let v6 = parse_flow(b"permit out ip from 2001:db8::/32 to any").unwrap();
-    let class = Filter {
-        traffic_class: Some([0x28, 0xfc]),
-        ..Filter::all()
-    };
-    let spi = Filter {
-        spi: Some(7),
-        ..Filter::all()
-    };
-    let filters = [&flows[..], &[Filter::all(), v6, class, spi]].concat();
-    let mut counts = [0; 2];
-    for filter in filters {
-        let mut record = vec![0; Filter::LEN];
-        filter.store(&mut record);
-        for (protocol, port) in [(17, 80), (17, 81), (6, 443), (6, 446)] {
-            for (host, traffic_class) in [(HOST, 0x28), (Ipv4Addr::new(8, 8, 8, 8), 0)] {
-                for is_uplink in [true, false] {
-                    let ends = [(UE, 40_000), (host, port)];
-                    let [src, dst] = if is_uplink { ends } else { [ends[1], ends[0]] };
-                    let inner = Inner {
-                        ports: Some((src.1, dst.1)),
-                        traffic_class,
-                        protocol,
-                        ..Inner::opaque(src.0.into(), dst.0.into(), 100)
-                    };
-                    let usual = Ends {
-                        protocol,
-                        traffic_class,
-                        src: src.0,
-                        dst: dst.0,
-                        src_port: src.1,
-                        dst_port: dst.1,
-                    };
-                    let fits = filter.fits(&inner, is_uplink);
-                    assert_eq!(Filter::fits_at(&record, &usual, is_uplink), fits);
-                    counts[usize::from(fits)] += 1;
-                }
-            }
-        }
+    for is_v6 in [false, true] {
+        let frames = [true, false].map(|is_uplink| ordinary_frame((is_uplink, is_v6)));
+        let frames: Vec<_> = frames.iter().cycle().take(40).cloned().collect();
+        assert_eq!(compare(&session, &frames, (false, false)), 39);
+        // Where segments are clamped, what opens no connection is as usual as before.
+        assert_eq!(compare(&session, &frames, (false, true)), 39);
+        let held = compare(&session, &frames, (true, false));
+        assert_eq!(held, 0, "some are held");
     }
-    assert!(counts.iter().all(|count| *count > 20), "{counts:?}");
 }

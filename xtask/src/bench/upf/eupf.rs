@@ -94,7 +94,7 @@ impl Eupf {
     fn run(&self, build: &'static str, rules: Rules, time: Duration) -> Result<Found, String> {
         let rules = match rules {
             Rules::Plain | Rules::Paged => "plain",
-            Rules::Metered => "metered",
+            Rules::Metered | Rules::MeteredV6 => "metered",
             Rules::Filtered => "filtered",
         };
         let millis = time.as_millis().max(1);

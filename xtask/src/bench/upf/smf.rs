@@ -6,7 +6,7 @@
 //! SPDX-License-Identifier: Apache-2.0
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_engine::packet::Packet;
 use catena_shm::anonymous::Anonymous;
@@ -59,6 +59,8 @@ pub(super) enum Rules {
     Plain,
     /// With a QER that meters and a URR that counts, for both.
     Metered,
+    /// The same, where UEs have addresses of IPv6.
+    MeteredV6,
     /// With SDF filters too, of which the last one fits: three uplink, three downlink.
     Filtered,
     /// As plain, where downlink packets are held for the UE to be paged.
@@ -70,6 +72,7 @@ impl Rules {
         match self {
             Self::Plain => "PDR, FAR",
             Self::Metered => "PDR, FAR, QER, URR",
+            Self::MeteredV6 => "IPv6, PDR, FAR, QER, URR",
             Self::Filtered => "3 SDF filters, QER, URR",
             Self::Paged => "buffering FAR",
         }
@@ -79,13 +82,13 @@ impl Rules {
     pub(super) const fn slot_bytes(self) -> usize {
         match self {
             Self::Plain | Self::Paged => 1024,
-            Self::Metered => 1536,
+            Self::Metered | Self::MeteredV6 => 1536,
             Self::Filtered => 2304,
         }
     }
 
     const fn has_qer(self) -> bool {
-        matches!(self, Self::Metered | Self::Filtered)
+        matches!(self, Self::Metered | Self::MeteredV6 | Self::Filtered)
     }
 }
 
@@ -94,7 +97,7 @@ impl Rules {
 pub(super) struct Session {
     pub(super) seid: u64,
     pub(super) teid: u32,
-    pub(super) ue: Ipv4Addr,
+    pub(super) ue: IpAddr,
 }
 
 /// What is asked about a session that is there.
@@ -117,7 +120,8 @@ pub(super) fn settings(sessions: u32, slot_bytes: usize) -> Value {
             { "name": "n3", "side": "access", "address": N3.to_string(), "mtu": 9000 },
             { "name": "n6", "side": "core", "network_instance": "internet", "mtu": 9000 },
         ],
-        "pools": [{ "network_instance": "internet", "v4": "16.0.0.0/8" }],
+        "pools": [{ "network_instance": "internet", "v4": "16.0.0.0/8",
+                     "v6": "2001:db8::/32" }],
         "sessions": sessions,
         "session_bytes": slot_bytes,
         "simulated_epoch": 1_700_000_000,
@@ -126,11 +130,11 @@ pub(super) fn settings(sessions: u32, slot_bytes: usize) -> Value {
 }
 
 /// A frame with a UDP datagram.
-pub(super) fn datagram(from: (Ipv4Addr, u16), to: (Ipv4Addr, u16), payload: &[u8]) -> Vec<u8> {
+pub(super) fn datagram<A: Into<IpAddr>>(from: (A, u16), to: (A, u16), payload: &[u8]) -> Vec<u8> {
     let headers = Datagram {
         frame: FRAME,
-        src: IpAddr::V4(from.0),
-        dst: IpAddr::V4(to.0),
+        src: from.0.into(),
+        dst: to.0.into(),
         ports: Some((from.1, to.1)),
         traffic_class: 0,
         ident: 0,
@@ -250,8 +254,10 @@ fn pdr(writer: &mut Writer<'_>, rules: Rules, is_uplink: bool) -> Result<(), Ful
         } else {
             writer.put(key::NETWORK_INSTANCE, &&b"internet"[..])?;
         }
+        let is_v6 = rules == Rules::MeteredV6;
         let address = UeIpAddress {
-            v4: Some(Allocation::Choose),
+            v4: (!is_v6).then_some(Allocation::Choose),
+            v6: is_v6.then_some(Allocation::Choose),
             is_destination: !is_uplink,
             ..UeIpAddress::default()
         };
@@ -326,7 +332,7 @@ pub(super) fn read_answer(message: &[u8]) -> Result<Session, String> {
     let mut session = Session {
         seid: 0,
         teid: 0,
-        ue: Ipv4Addr::UNSPECIFIED,
+        ue: Ipv4Addr::UNSPECIFIED.into(),
     };
     let f_seid = ies.get(key::F_SEID).map_err(|error| wrong(&error))?;
     session.seid = f_seid.map_or(0, |f_seid| f_seid.seid);
@@ -336,7 +342,11 @@ pub(super) fn read_answer(message: &[u8]) -> Result<Session, String> {
         }
         let address = created.get(key::UE_IP_ADDRESS).ok().flatten();
         if let Some(Allocation::Given(v4)) = address.and_then(|address| address.v4) {
-            session.ue = v4;
+            session.ue = v4.into();
+        }
+        if let Some(Allocation::Given(prefix)) = address.and_then(|address| address.v6) {
+            // Its first address behind that of the prefix.
+            session.ue = Ipv6Addr::from_bits(prefix.to_bits() | 1).into();
         }
     }
     Ok(session)

@@ -6,7 +6,7 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use catena_engine::packet::Packet;
@@ -15,16 +15,16 @@ use catena_upf::ahead::Ahead;
 use catena_upf::decision::Decision;
 use catena_upf::headers::Tunnel;
 use catena_wire::gtpu::{self, MessageType};
+use catena_wire::{ipv4, ipv6, udp};
 
 use super::super::flow::workload::{BURST, BURSTS, fastest};
 use super::smf::{GNB, N3, Session, Smf, datagram};
 
 const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
 const HOST: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+const HOST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 9);
 const HOST_PORT: u16 = 4000;
 const UE_PORT: u16 = 40_000;
-/// Headers of a user's packet: IPv4, UDP.
-const USER_HEADERS: usize = 28;
 /// QFI of uplink packets.
 const QFI: u8 = 9;
 
@@ -84,8 +84,12 @@ fn scattered(at: usize, count: usize) -> usize {
 
 /// A frame of a session's UE, of so many bytes of the user's packet.
 pub(super) fn frame(session: &Session, way: Way, bytes: usize) -> Vec<u8> {
-    let payload = vec![0; bytes.max(USER_HEADERS) - USER_HEADERS];
-    let (ue, host) = ((session.ue, UE_PORT), (HOST, HOST_PORT));
+    let (host, headers): (IpAddr, _) = match session.ue {
+        IpAddr::V4(_) => (HOST.into(), ipv4::HEADER_LEN_MIN + udp::HEADER_LEN),
+        IpAddr::V6(_) => (HOST_V6.into(), ipv6::HEADER_LEN + udp::HEADER_LEN),
+    };
+    let payload = vec![0; bytes.saturating_sub(headers)];
+    let (ue, host) = ((session.ue, UE_PORT), (host, HOST_PORT));
     match way {
         Way::Downlink => datagram(host, ue, &payload),
         Way::Uplink => {
