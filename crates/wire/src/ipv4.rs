@@ -347,29 +347,33 @@ impl Header {
     /// together exceed 65535 bytes.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) {
-        let bytes = &mut bytes[..self.header_len()];
         let total_len = u16::try_from(self.header_len() + self.payload_len)
             .expect("an IPv4 datagram has at most 65535 bytes");
-        bytes[VERSION_IHL] = 4 << 4 | (self.header_len() / 4) as u8;
-        bytes[TRAFFIC_CLASS] = self.dscp << 2 | self.ecn & 0x03;
-        field::set_u16(bytes, TOTAL_LEN, total_len);
-        field::set_u16(bytes, IDENT, self.ident);
-        let dont_fragment = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
-        let more_fragments = if self.more_fragments {
-            MORE_FRAGMENTS
-        } else {
-            0
-        };
-        let units = self.fragment_offset / 8;
-        field::set_u16(bytes, FLAGS_OFFSET, dont_fragment | more_fragments | units);
-        bytes[TTL] = self.ttl;
-        bytes[PROTOCOL] = self.protocol.0;
-        field::set_u16(bytes, CHECKSUM, 0);
-        field::set(bytes, SRC, &self.src.octets());
-        field::set(bytes, DST, &self.dst.octets());
-        bytes[HEADER_LEN_MIN..].copy_from_slice(self.options.as_bytes());
-        let checksum = Sum::of(bytes).checksum();
-        field::set_u16(bytes, CHECKSUM, checksum);
+        let (fixed, options) = bytes[..self.header_len()].split_at_mut(HEADER_LEN_MIN);
+        options.copy_from_slice(self.options.as_bytes());
+        let version_ihl = 4 << 4 | (self.header_len() / 4) as u8;
+        let class = self.dscp << 2 | self.ecn & 0x03;
+        let mut flags_offset = self.fragment_offset / 8;
+        if self.dont_fragment {
+            flags_offset |= DONT_FRAGMENT;
+        }
+        if self.more_fragments {
+            flags_offset |= MORE_FRAGMENTS;
+        }
+        let mut words = [
+            u32::from(u16::from_be_bytes([version_ihl, class])) << 16 | u32::from(total_len),
+            u32::from(self.ident) << 16 | u32::from(flags_offset),
+            u32::from(u16::from_be_bytes([self.ttl, self.protocol.0])) << 16,
+            self.src.to_bits(),
+            self.dst.to_bits(),
+        ];
+        // Of values, not of the bytes: what has just been written piece by piece waits to be read.
+        let sum = words.iter().map(|word| Sum::of_u32(*word));
+        let sum = sum.fold(Sum::of(options), |all, one| all + one);
+        words[CHECKSUM.start / 4] |= u32::from(sum.checksum());
+        for (to, word) in fixed.as_chunks_mut().0.iter_mut().zip(words) {
+            *to = word.to_be_bytes();
+        }
     }
 }
 
