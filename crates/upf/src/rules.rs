@@ -219,14 +219,15 @@ stored! {
         pub octets: [u64; 2],
         /// Packets.
         pub packets: [u64; 2],
-        /// When the last packet came, in ns of the engine's clock.
-        pub last_ns: Option<u64>,
         /// Time that counts, in ns.
         pub duration_ns: u64,
         /// When the first packet came.
         pub first_ns: Option<u64>,
         /// When it began to be counted.
         pub start_ns: u64,
+        /// When the last packet came, in ns of the engine's clock; none yet of what is still
+        /// counted, of which it is the URR's `active_ns`.
+        pub last_ns: Option<u64>,
     }
 
     /// Usage reporting rule: what is wanted.
@@ -287,8 +288,6 @@ stored! {
         pub room: Room,
         /// When its last packet came.
         pub active_ns: u64,
-        /// Until when time was counted.
-        pub counted_to_ns: u64,
         /// What of the quotas is used: octets uplink and downlink.
         pub quota_octets: [u64; 2],
         /// Since the last report.
@@ -299,6 +298,8 @@ stored! {
         pub is_started: bool,
         /// What of the time quota is used, in ns.
         pub quota_ns: u64,
+        /// Until when time was counted, while it is.
+        pub counted_to_ns: u64,
         /// What is wanted.
         pub terms: UrrTerms,
         /// URR ID.

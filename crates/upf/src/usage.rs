@@ -211,6 +211,18 @@ impl Urr {
         }
     }
 
+    /// When the last packet of what is counted now came.
+    fn last_ns(&self) -> Option<u64> {
+        self.usage.first_ns.map(|_| self.active_ns)
+    }
+
+    /// Takes what is counted now, and begins anew.
+    fn take_usage(&mut self, now_ns: u64) -> Usage {
+        let last_ns = self.last_ns();
+        let usage = std::mem::replace(&mut self.usage, Usage::since(now_ns));
+        Usage { last_ns, ..usage }
+    }
+
     /// New terms may have set a threshold of time below what has passed: no timer would come to it.
     pub fn note_time_reached(&mut self) {
         let passed_ns = self.usage.duration_ns;
@@ -289,7 +301,6 @@ impl Urr {
         self.usage.octets[way] += len;
         self.usage.packets[way] += 1;
         self.usage.first_ns = self.usage.first_ns.or(Some(now_ns));
-        self.usage.last_ns = Some(now_ns);
         self.quota_octets[way] += len;
         self.active_ns = now_ns;
         let starts = !std::mem::replace(&mut self.is_started, true);
@@ -374,7 +385,7 @@ impl Urr {
         let mut reasons = ReportingTriggers::NONE;
         if let Some(at_ns) = self.monitoring_ns(now_ns, clock).filter(|at| *at <= now_ns) {
             // What was counted already was before it, also if it was over when it was asked for.
-            let counted_ns = self.usage.last_ns.unwrap_or(0).max(self.usage.start_ns);
+            let counted_ns = self.last_ns().unwrap_or(0).max(self.usage.start_ns);
             let at_ns = at_ns.max(counted_ns);
             reasons = reasons | self.advance(at_ns);
             self.split(at_ns);
@@ -433,7 +444,7 @@ impl Urr {
         if terms.later_volume_quota.is_some() || later.iter().any(Option::is_some) {
             self.grant(at_ns);
         }
-        let passed = std::mem::replace(&mut self.usage, Usage::since(at_ns));
+        let passed = self.take_usage(at_ns);
         self.early_events = u8::try_from(self.events.as_slice().len()).unwrap_or(u8::MAX);
         let before = self.before.map(|before| before.with(&passed));
         self.before = before.or(Some(passed));
@@ -501,7 +512,7 @@ impl Urr {
             information.contains(MeasurementInformation::MNOP),
         ];
         let before = self.before.take();
-        let after = std::mem::replace(&mut self.usage, Usage::since(now_ns));
+        let after = self.take_usage(now_ns);
         let is_split = before.is_some();
         let (early, events) = self.take_events();
         let mut report = |usage: Usage, events, end_ns, trigger, is_before| {

@@ -22,10 +22,11 @@ const HEAD_HOT: usize = Fields::<Head>::dl().offset() + <[u64; 2]>::LEN;
 const PDR_HOT: usize = Fields::<Pdr>::ue_v6().offset() + bool::LEN;
 const QER_HOT: usize = Fields::<Qer>::counts_packets().offset() + bool::LEN;
 const URR_HOT: usize = Fields::<Urr>::usage()
-    .then(Fields::<Usage>::last_ns())
+    .then(Fields::<Usage>::packets())
     .offset()
-    + <Option<u64>>::LEN;
+    + <[u64; 2]>::LEN;
 const _: () = assert!(HEAD_HOT <= LINE && PDR_HOT <= LINE && QER_HOT <= LINE && Far::LEN <= LINE);
+const _: () = assert!(URR_HOT <= LINE);
 
 /// Where each kind of record begins, and where the image ends.
 #[derive(Clone, Copy, Debug)]

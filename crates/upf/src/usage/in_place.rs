@@ -120,12 +120,7 @@ impl Urr {
         }
         let packets = usage.then(Fields::<Usage>::packets()).then(word(way));
         packets.set(record, &(packets.get(record) + 1));
-        usage
-            .then(Fields::<Usage>::last_ns())
-            .set(record, &Some(now_ns));
         U::active_ns().set(record, &now_ns);
-        let counted_to_ns = U::counted_to_ns().get(record).max(now_ns);
-        U::counted_to_ns().set(record, &counted_to_ns);
     }
 
     /// Whether a record's URR measures before QoS enforcement.

@@ -45,6 +45,36 @@ fn a_volume_threshold_reports_and_begins_again() {
     );
     assert_eq!(urr.count(true, 600, None, 3 * S), UsageReportTrigger::NONE);
     assert_eq!(urr.sequence, 1);
+    let mut last_ns = || {
+        let report = urr.report(UsageReportTrigger::IMMER, 4 * S).next().unwrap();
+        report.usage.last_ns
+    };
+    assert_eq!([last_ns(), last_ns()], [Some(3 * S), None]);
+}
+
+/// Packets of a URR that counts volume say nothing of time, also where it is to count both.
+#[test]
+fn time_counts_from_when_it_is_wanted() {
+    let mut one = urr(ReportingTriggers::VOLTH, |terms| {
+        terms.method = MeasurementMethod::VOLUM.bits();
+        terms.volume_threshold = total(1 << 40);
+    });
+    let mut record = vec![0; Urr::LEN];
+    one.store(&mut record);
+    for second in [1, 100] {
+        Urr::count_at(&mut record, (true, 100, None), second * S);
+    }
+    one = Urr::load(&record);
+    assert_eq!((one.active_ns, one.usage.packets), (100 * S, [2, 0]));
+    one.settle(110 * S);
+    one.terms.method |= MeasurementMethod::DURAT.bits();
+    one.terms.time_threshold = Some(30);
+    assert_eq!(
+        one.next_ns(110 * S, WallClock { zero_ns: 0 }),
+        Some(140 * S)
+    );
+    one.count(true, 100, None, 117 * S);
+    assert_eq!(one.usage.duration_ns, 7 * S);
 }
 
 #[test]
@@ -476,7 +506,10 @@ proptest! {
                 let counted = Urr::count_at(&mut record, passed, now_ns);
                 prop_assert_eq!((counted.trigger, counted.starts), (trigger, starts));
             }
-            prop_assert_eq!(Urr::load(&record), wanted);
+            // Where time is not counted, packets do not say until when.
+            let until = |urr: &Urr| urr.counted_to_ns.max(urr.active_ns);
+            let known = |urr: Urr| Urr { counted_to_ns: until(&urr), ..urr };
+            prop_assert_eq!(known(Urr::load(&record)), known(wanted));
         }
     }
 }
