@@ -70,4 +70,5 @@ async def main():
         await asyncio.wait_for(get(*arguments), 60)
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Real traffic through a UPF, over IPv4 and over IPv6: ping, curl and iperf3, while the UE is paged, moves to
-# another cell, uses up a quota and gets a rate; and QUIC, whose hellos say which application it is of. Three
-# network namespaces:
+# another cell, uses up a quota and gets a rate; and QUIC, HTTP and TLS, which name the application that they
+# are of. Three network namespaces:
 #
 #   UE, gNB, SMF                            UPF                          data network
 #   ue  10.45.0.2, 2001:db8:45:1::2
@@ -10,7 +10,7 @@
 #
 # The gNB is gnb.py, whose tunnels are scapy's; the SMF is `catena upf smf --n4`, which plays the scenarios
 # beside this file. What is not as it should be ends it with a message. Needs root, iproute2, ethtool, ping,
-# curl, python3 with scapy, and iperf3; for QUIC also aioquic, without which that is left out.
+# curl, python3 with scapy, and iperf3; for applications also aioquic, without which they are left out.
 #
 #   examples/upf/run.sh [FOLDER]      FOLDER: keep all results there
 #
@@ -182,6 +182,13 @@ download() {
         --write-out '%{size_download} bytes in %{time_total} s\n' "http://$2:8080/file"
     cmp "$results/$1" "$work/www/file"
 }
+# named RESULT URL HOST: the same, of a server by name, whose address is HOST.
+named() {
+    local authority=${2#*://}
+    in_ran curl --silent --show-error --max-time 60 --insecure --resolve "$authority:$3" --output "$results/$1" \
+        --write-out "$2: %{size_download} bytes in %{time_total} s\n" "$2/file"
+    cmp "$results/$1" "$work/www/file"
+}
 say "curl: 200 kB, IPv4 and IPv6"
 download file 203.0.113.9
 download file6 '[2001:db8:9::9]'
@@ -242,9 +249,22 @@ if [ -z "${NAT:-}${ULCL:-}" ]; then
         smf four
         in_ran "$python" "$here/quic.py" get 2001:db8:9::9 six.example 50000 | tee "$results/quic6.txt"
         smf six
+
+        say "HTTP and TLS: 200 kB of an application by each, over IPv4 and IPv6, and as much of none"
+        ip netns exec "$data" "$python" "$here/tls.py" "$work/www" > "$work/tls.txt" 2> "$results/tls.log" &
+        children+=($!)
+        await "the start of the TLS server" grep -q ready "$work/tls.txt"
+        for name in web other; do
+            named "${name}4" "http://$name.example:8080" 203.0.113.9
+            named "${name}6" "http://$name.example:8080" '[2001:db8:9::9]'
+        done
+        for name in tls none; do
+            named "${name}4" "https://$name.example:8443" 203.0.113.9
+            named "${name}6" "https://$name.example:8443" '[2001:db8:9::9]'
+        done
         "$catena" upf session "$chain_name" --seid 4294967297 --json > "$results/session.json"
     else
-        say "QUIC is left out: $python has no aioquic"
+        say "applications are left out: $python has no aioquic"
     fi
 
     say "iperf3: 3 s, UDP at 8 Mb/s down, through an MBR of 4 Mb/s, IPv4 and IPv6"
