@@ -24,10 +24,20 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(word)
 }
 
+/// Where the SPI of an Authentication Header lies, which is an extension header over IPv6: behind
+/// it comes what the packet is of.
+fn ah_spi_at(packet: &[u8]) -> Option<usize> {
+    let view = ipv6::View::parse(packet).ok()?;
+    let mut extensions = view.extensions().map_while(Result::ok);
+    let ah = extensions.find(|one| one.protocol == Protocol::AH)?;
+    Some(ipv6::HEADER_LEN + ah.offset + 4)
+}
+
 /// Reads what filters look at of a user's packet.
 pub fn inner(packet: &[u8]) -> Option<Inner> {
     let read = Dissected::parse_ip(packet).ok()?;
     let ip = read.ip?;
+    let is_v6 = matches!(ip.addresses, Addresses::V6 { .. });
     let (traffic_class, flow_label) = match ip.addresses {
         Addresses::V4 { .. } => (packet[1], 0),
         Addresses::V6 { .. } => {
@@ -38,6 +48,7 @@ pub fn inner(packet: &[u8]) -> Option<Inner> {
     let spi_at = match ip.protocol {
         Protocol::ESP => Some(read.l4),
         Protocol::AH => Some(read.l4 + 4),
+        _ if is_v6 && read.l4 > ipv6::HEADER_LEN => ah_spi_at(packet),
         _ => None,
     };
     let spi_at = spi_at.filter(|_| ip.fragment != Fragment::Later);

@@ -264,3 +264,6 @@ pub(crate) fn read_ue_address(
     head.ue_v6 = head.ue_v6.or(rule.ue_v6);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
