@@ -164,6 +164,11 @@ impl Player {
         }
     }
 
+    /// What is played.
+    pub(super) const fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
     /// How many steps were played.
     pub const fn steps(&self) -> usize {
         self.step

@@ -3,6 +3,7 @@
 //! For tests, and for users who try a UPF. A file is YAML; `docs/guide/upf.md` explains it. Rules
 //! have the names of their IEs in lower case; what is left out is not sent.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_engine::units::Span;
@@ -46,6 +47,10 @@ pub struct Scenario {
     pub host_v6: Option<Ipv6Addr>,
     /// What happens, one after the other.
     pub steps: Vec<Step>,
+    /// What the UPF has counted by the end, drops by reason among it: for runs in simulated time,
+    /// which alone have the UPF at hand.
+    #[serde(default)]
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// One step: something is done, then everything that is expected has to come, and nothing else.

@@ -104,10 +104,12 @@ impl Simulation {
                 self.bench.now = Nanos(next.min(until_ns));
             }
             Turn::Done => {
+                let counters = self.counters();
+                self.compare(&counters)?;
                 return Ok(Some(Outcome {
                     steps: self.player.steps(),
                     time_ns: self.bench.now.0,
-                    counters: self.counters(),
+                    counters,
                 }));
             }
             Turn::Failed(what) => return Err(what),
@@ -142,6 +144,29 @@ impl Simulation {
             all.insert(name.clone(), (*count).into());
         }
         Value::Object(all)
+    }
+
+    /// Whether all was counted that the scenario expects; says all that was not. Of UPFs that take
+    /// each other's place each counts for itself.
+    fn compare(&self, counters: &Value) -> Result<(), String> {
+        if self.is_replaced {
+            return Ok(());
+        }
+        let reasons = &self.bench.plan().drop_reasons;
+        let expected = self.player.scenario().counters.iter();
+        let wrong: Vec<String> = expected
+            .filter_map(|(name, wanted)| match counters.get(name) {
+                Some(found) if found == wanted => None,
+                Some(found) => Some(format!("{name} is {found} instead of {wanted}")),
+                None if !reasons.contains(name) => Some(format!("the UPF counts no {name}")),
+                None if *wanted == 0 => None,
+                None => Some(format!("{name} is 0 instead of {wanted}")),
+            })
+            .collect();
+        match wrong.is_empty() {
+            true => Ok(()),
+            false => Err(format!("at the end: {}", wrong.join(", "))),
+        }
     }
 
     fn give(&mut self, frames: &[Vec<u8>]) {
