@@ -25,11 +25,29 @@ use crate::upf::{OUTBOX_COUNT_MAX, Upf};
 const FLOOD: u32 = 20_000;
 
 const GNB: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(10, 3, 0, 2)), gtpu::PORT);
+const N4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 4, 0, 1));
 const N3: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(10, 3, 0, 1)), gtpu::PORT);
 
 fn echo() -> Vec<u8> {
     let header = gtpu::Header::new(gtpu::MessageType::ECHO_REQUEST, 0, Some(1));
     wire::datagram(GNB, N3, &written(header, &[]))
+}
+
+/// A request of the SMF's, in its frame: to a session, or of a node that wants an association.
+fn request(sequence: u32, seid: Option<u64>) -> Vec<u8> {
+    let kind = match seid {
+        Some(_) => MessageType::SESSION_MODIFICATION_REQUEST,
+        None => MessageType::ASSOCIATION_SETUP_REQUEST,
+    };
+    let header = Header::new(kind, seid, sequence);
+    let message = message(&header, |writer| match seid {
+        Some(_) => Ok(()),
+        None => {
+            writer.put(key::NODE_ID, &NodeId::V4(Ipv4Addr::from_bits(sequence)))?;
+            writer.put(key::RECOVERY_TIME_STAMP, &Time(1))
+        }
+    });
+    wire::datagram((SMF.address, SMF.port), (N4, PORT), &message.unwrap())
 }
 
 /// A packet of zeros that the gNB sends into a tunnel.
@@ -89,7 +107,8 @@ fn unknown_tunnels_get_so_many_answers_per_second_and_no_memory() {
     assert_eq!(upf.index.len(), 0);
 }
 
-/// Whoever floods with echoes and unknown tunnels takes no packet from a session, and none waits.
+/// Whoever floods with echoes, unknown tunnels, SEIDs and nodes takes no packet from a session, and
+/// none waits.
 #[test]
 fn a_session_is_served_while_strangers_flood() {
     let geometry = PoolGeometry {
@@ -129,11 +148,20 @@ fn a_session_is_served_while_strangers_flood() {
         let now_ns = u64::from(at) * 10_000;
         let unknown = in_tunnel(teid.wrapping_add(at + 1));
         assert!(!matches!(pass(&unknown, now_ns), Decision::Send(_)));
-        assert_eq!(pass(&echo(), now_ns), Decision::Consumed);
+        let seid = u64::from(at) + 1000;
+        let of_n4 =
+            [Some(seid), None].map(|seid| request(2 * at + u32::from(seid.is_some()), seid));
+        for frame in [&echo(), &of_n4[0], &of_n4[1]] {
+            assert_eq!(pass(frame, now_ns), Decision::Consumed);
+        }
         assert_eq!(pass(&own, now_ns), Decision::Send(1), "{at}");
     }
     assert_eq!(smf.upf.store.head(slot).ul[0], u64::from(FLOOD));
     assert_eq!(smf.upf.index.len(), 2, "the session's keys alone");
+    assert_eq!(smf.upf.transactions.kept(), ANSWER_COUNT_MAX);
+    assert_eq!(smf.upf.outbox.len(), OUTBOX_COUNT_MAX);
+    let asked = 2 * u64::from(FLOOD);
+    assert!(smf.upf.counters().messages >= asked, "they were read");
 }
 
 #[test]
