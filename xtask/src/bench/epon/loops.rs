@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use catena_measure::stats::quantile::is_enough;
 use serde_json::Value;
 
 use super::disturbance::Watch;
@@ -302,9 +303,11 @@ fn parse(text: &str) -> Result<Found, String> {
     let us = |name: &str| number(name).map(|ns| ns as f64 / 1e3);
     let measured = number("chunks_measured")?;
     // A short run on a slow machine: quantiles of so few samples are not said.
-    let too_few = |_| format!("too few chunks for a p50: {measured} were measured");
+    if !is_enough(measured, 0.5) {
+        return Err(format!("too few chunks for a p50: {measured}"));
+    }
     Ok(Found {
-        p50_us: us("latency_ns_p50").map_err(too_few)?,
+        p50_us: us("latency_ns_p50")?,
         p99_us: us("latency_ns_p99").ok(),
         clean_p99_us: us("clean_latency_ns_p99").ok(),
         stalled_percent: number("chunks_stalled")? as f64 * 100.0 / measured.max(1) as f64,
@@ -323,7 +326,7 @@ mod tests {
                 r#"{{"nodes":[{{"name":"olt"}},{{"name":"loop","counters":{{"chunks":9,
                 "chunks_returned":9,"chunks_lost":{lost},"frames_lost":0,"frames_corrupted":0,
                 "latency_ns_p50":29500,"latency_ns_p99":510000,"clean_latency_ns_p99":51000,
-                "chunks_measured":8,"chunks_stalled":2,"line_bps":2000000000}}}}]}}"#
+                "chunks_measured":80,"chunks_stalled":20,"line_bps":2000000000}}}}]}}"#
             )
         };
         let found = parse(&result(0)).unwrap();
@@ -331,7 +334,9 @@ mod tests {
         assert_eq!(figures, (29.5, Some(510.0), Some(51.0), 2.0));
         assert!((found.stalled_percent - 25.0).abs() < 1e-9);
         assert!(parse(&result(1)).unwrap_err().contains("lost"));
-        let few = result(0).replace("\"latency_ns_p50\":29500,", "");
+        let silent = result(0).replace("\"latency_ns_p50\":29500,", "");
+        assert!(parse(&silent).unwrap_err().contains("does not say"));
+        let few = silent.replace("\"chunks_measured\":80", "\"chunks_measured\":8");
         assert!(parse(&few).unwrap_err().contains("too few chunks"));
         assert!(parse("{}").is_err() && parse("").is_err());
     }
