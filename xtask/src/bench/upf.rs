@@ -564,8 +564,9 @@ pub(super) fn run(
          none of them but one a second for the other side of the comparison"
             .to_owned(),
         "eUPF's XDP program by the kernel's test run: one session, uplink and downlink in turn, \
-         always the same packet in the nearest cache; one filter where ours have three; the \
-         faster of its builds. Neither side has ports"
+         always the same packet in the nearest cache; the faster of its builds. It has a QER and \
+         two URRs whatever the rules, its rate is above what it meters, and it has one filter \
+         where ours have three. Neither side has ports"
             .to_owned(),
     ];
     notes.append(&mut beside.notes);

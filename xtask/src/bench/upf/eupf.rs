@@ -138,7 +138,10 @@ fn build(source: &str, folder: &Path, work_dir: &Path) -> Result<(), String> {
     for program in ["git", "clang", "cc", "ip", "unshare"] {
         install::require(program, &PACKAGES, work_dir)?;
     }
-    clone(source, folder).map_err(|error| {
+    // A folder is one of here, and not of where it is cloned to.
+    let place = std::fs::canonicalize(source);
+    let place = place.map_or_else(|_| source.to_owned(), |place| place.display().to_string());
+    clone(&place, folder).map_err(|error| {
         format!("{error}; it is cloned from {source}: name another place by --eupf")
     })?;
     let arch = std::env::consts::ARCH;

@@ -52,11 +52,16 @@ steps:
   - { do: associate, expect: [ answer: {} ] }
 ";
 
-/// What a flood adds: its port, and ends for what strangers are answered.
+/// What a flood adds: its port, and ends for what strangers are answered. What keeps their answers
+/// from the SMF is in the UPF's loop: a third worker would take its core from it for each.
 const FLOOD_PORTS: &str = "  flood: { pcap: { read: flood.pcap, loop: forever, pace: PACE } }
   void: { sink: {} }
 nfs:
-  answers: { type: acl, default: deny, rules: [ { action: permit, dst: 10.4.0.2 } ] }
+  answers:
+    type: acl
+    mode: inline
+    default: deny
+    rules: [ { action: permit, dst: 10.4.0.2 } ]
 ";
 const FLOOD_LINKS: &str = "links: [ smf -> upf, in -> upf, flood -> upf, upf.n3 -> void, \
                            upf.n4 -> answers -> smf, upf.n6 -> out ]\n";
