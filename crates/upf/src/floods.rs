@@ -18,7 +18,7 @@ use crate::node::message;
 use crate::public_failures::{SESSIONS, SMF, Smf, new};
 use crate::smf::wire;
 use crate::transactions::{ANSWER_COUNT_MAX, PENDING_COUNT_MAX, Peer};
-use crate::tunnel::{SIGNAL_COUNT_MAX, written};
+use crate::tunnel::{SIGNAL_COUNT_MAX, Signal, written};
 use crate::upf::{OUTBOX_COUNT_MAX, Upf};
 
 /// More than any limit.
@@ -107,61 +107,102 @@ fn unknown_tunnels_get_so_many_answers_per_second_and_no_memory() {
     assert_eq!(upf.index.len(), 0);
 }
 
+/// A session with traffic: its UPF, and a packet that its UE sends.
+struct Served {
+    smf: Smf,
+    slot: u32,
+    teid: u32,
+    own: Vec<u8>,
+    pool: PoolOwner,
+    signals: VecDeque<Signal>,
+}
+
+impl Served {
+    fn new() -> Self {
+        let geometry = PoolGeometry {
+            log2_stride: 11,
+            buffer_count: 4,
+            headroom: 128,
+            bundles: false,
+        };
+        let mut smf = Smf::new();
+        let (cause, _, seid) = smf.establish(|_| Ok(()), |_| Ok(()));
+        assert_eq!(cause, Cause::REQUEST_ACCEPTED);
+        let slot = smf.upf.store.slot_of(seid).unwrap();
+        let session = smf.upf.store.session(slot).unwrap();
+        let (teid, ue) = (session.pdrs[0].pdr.teid, session.head.ue_v4.unwrap());
+        let host = Ipv4Addr::new(203, 0, 113, 9);
+        let user = wire::datagram((ue.into(), 7), (host.into(), 7), &[]);
+        let tunnel = Tunnel::uplink(teid, None);
+        let user = &user[catena_wire::ethernet::HEADER_LEN..];
+        let mut own = vec![0; tunnel.len()];
+        tunnel.emit(&mut own, gtpu::MessageType::G_PDU, user.len());
+        own.extend_from_slice(user);
+        Self {
+            smf,
+            slot,
+            teid,
+            own: wire::datagram(GNB, N3, &own),
+            pool: PoolOwner::create(1, geometry, Sharing::ReadWrite).unwrap(),
+            signals: VecDeque::new(),
+        }
+    }
+
+    /// What becomes of a frame.
+    fn pass(&mut self, frame: &[u8], now_ns: u64) -> Decision {
+        let mut packet = self.pool.alloc(frame.len()).unwrap();
+        packet.bytes_mut().copy_from_slice(frame);
+        let upf = &mut self.smf.upf;
+        let decision = upf.packet(&mut packet, &mut self.signals, now_ns);
+        self.pool.free(packet);
+        decision
+    }
+
+    /// How many packets of its UE have left.
+    fn sent(&self) -> u64 {
+        self.smf.upf.store.head(self.slot).ul[0]
+    }
+}
+
 /// Whoever floods with echoes, unknown tunnels, SEIDs and nodes takes no packet from a session, and
 /// none waits.
 #[test]
 fn a_session_is_served_while_strangers_flood() {
-    let geometry = PoolGeometry {
-        log2_stride: 11,
-        buffer_count: 4,
-        headroom: 128,
-        bundles: false,
-    };
-    let mut pool = PoolOwner::create(1, geometry, Sharing::ReadWrite).unwrap();
-    let mut smf = Smf::new();
-    let (cause, _, seid) = smf.establish(|_| Ok(()), |_| Ok(()));
-    assert_eq!(cause, Cause::REQUEST_ACCEPTED);
-    let slot = smf.upf.store.slot_of(seid).unwrap();
-    let session = smf.upf.store.session(slot).unwrap();
-    let (teid, ue) = (session.pdrs[0].pdr.teid, session.head.ue_v4.unwrap());
-    let user = wire::datagram(
-        (ue.into(), 7),
-        (Ipv4Addr::new(203, 0, 113, 9).into(), 7),
-        &[],
-    );
-    let tunnel = Tunnel::uplink(teid, None);
-    let user = &user[catena_wire::ethernet::HEADER_LEN..];
-    let mut own = vec![0; tunnel.len()];
-    tunnel.emit(&mut own, gtpu::MessageType::G_PDU, user.len());
-    own.extend_from_slice(user);
-    let own = wire::datagram(GNB, N3, &own);
-    let mut signals = VecDeque::new();
-    let mut pass = |frame: &[u8], now_ns| {
-        let mut packet = pool.alloc(frame.len()).unwrap();
-        packet.bytes_mut().copy_from_slice(frame);
-        let decision = smf.upf.packet(&mut packet, &mut signals, now_ns);
-        pool.free(packet);
-        assert!(signals.len() <= SIGNAL_COUNT_MAX);
-        decision
-    };
+    let mut served = Served::new();
+    let own = served.own.clone();
     for at in 0..FLOOD {
         let now_ns = u64::from(at) * 10_000;
-        let unknown = in_tunnel(teid.wrapping_add(at + 1));
-        assert!(!matches!(pass(&unknown, now_ns), Decision::Send(_)));
-        let seid = u64::from(at) + 1000;
-        let of_n4 =
-            [Some(seid), None].map(|seid| request(2 * at + u32::from(seid.is_some()), seid));
-        for frame in [&echo(), &of_n4[0], &of_n4[1]] {
-            assert_eq!(pass(frame, now_ns), Decision::Consumed);
+        let unknown = in_tunnel(served.teid.wrapping_add(at + 1));
+        assert!(!matches!(served.pass(&unknown, now_ns), Decision::Send(_)));
+        let seid = Some(u64::from(at) + 1000);
+        for frame in [&echo(), &request(2 * at, seid), &request(2 * at + 1, None)] {
+            assert_eq!(served.pass(frame, now_ns), Decision::Consumed);
         }
-        assert_eq!(pass(&own, now_ns), Decision::Send(1), "{at}");
+        assert!(served.signals.len() <= SIGNAL_COUNT_MAX);
+        assert_eq!(served.pass(&own, now_ns), Decision::Send(1), "{at}");
     }
-    assert_eq!(smf.upf.store.head(slot).ul[0], u64::from(FLOOD));
-    assert_eq!(smf.upf.index.len(), 2, "the session's keys alone");
-    assert_eq!(smf.upf.transactions.kept(), ANSWER_COUNT_MAX);
-    assert_eq!(smf.upf.outbox.len(), OUTBOX_COUNT_MAX);
-    let asked = 2 * u64::from(FLOOD);
-    assert!(smf.upf.counters().messages >= asked, "they were read");
+    assert_eq!(served.sent(), u64::from(FLOOD));
+    let upf = &served.smf.upf;
+    assert_eq!(upf.index.len(), 2, "the session's keys alone");
+    assert_eq!(upf.transactions.kept(), ANSWER_COUNT_MAX);
+    assert_eq!(upf.outbox.len(), OUTBOX_COUNT_MAX);
+    assert!(upf.counters().messages >= 2 * u64::from(FLOOD));
+}
+
+/// A UPF that stops after 15 to 20 days, and says nothing: 50 days, which is also longer than
+/// milliseconds have room for in 32 bits, with a packet each minute.
+#[test]
+fn omec_bess_38_packets_pass_after_weeks() {
+    const MINUTE_NS: u64 = 60_000_000_000;
+    let mut served = Served::new();
+    let own = served.own.clone();
+    let minutes = 50 * 24 * 60;
+    for minute in 1..=minutes {
+        let now_ns = minute * MINUTE_NS;
+        served.smf.upf.wake(now_ns);
+        assert_eq!(served.pass(&own, now_ns), Decision::Send(1), "{minute}");
+    }
+    assert_eq!((served.sent(), served.signals.len()), (minutes, 0));
 }
 
 #[test]
