@@ -24,11 +24,14 @@ const PYTHON: &str = concat!(
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle/mobile.py");
 const GO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/oracles/go-pfcp");
 
-fn messages() -> [(&'static str, Vec<u8>); 3] {
+fn messages() -> [(&'static str, Vec<u8>); 6] {
     [
         ("association_setup", sessions::association_setup()),
         ("establishment", sessions::establishment()),
         ("report", sessions::report()),
+        ("modification", sessions::modification()),
+        ("deletion", sessions::deletion()),
+        ("pfds", sessions::pfds()),
     ]
 }
 
@@ -116,8 +119,9 @@ fn scapy_makes_the_same_messages_and_reads_ours() {
     let Some(answers) = ask_python(test, &[build, again].concat()) else {
         return;
     };
-    compare(&answers[..3], "made by scapy");
-    compare(&answers[3..], "read by scapy");
+    let (made, read) = answers.split_at(messages().len());
+    compare(made, "made by scapy");
+    compare(read, "read by scapy");
 }
 
 #[test]
@@ -404,7 +408,7 @@ fn tshark_reads_our_pfcp() {
             .expect("it is asked for");
         rows[row][column].as_str()
     };
-    for (row, kind) in ["6", "50", "56"].into_iter().enumerate() {
+    for (row, kind) in ["6", "50", "56", "52", "55", "3"].into_iter().enumerate() {
         assert_eq!(of(row, "pfcp.msg_type"), kind);
         assert_eq!(of(row, "pfcp.seqno"), "66051");
         assert_eq!(of(row, "_ws.malformed"), "", "{kind}");
@@ -422,6 +426,9 @@ fn tshark_reads_our_pfcp() {
         (1, "pfcp.gate_status.dlgate", "1"),
         (2, "pfcp.volume_measurement.dlvol", "2199023255552"),
         (2, "pfcp.ur_seqn", "3"),
+        (3, "pfcp.outer_hdr_creation.teid", "0x00000008"),
+        (4, "pfcp.volume_measurement.dlvol", "2"),
+        (4, "pfcp.ur_seqn", "4"),
     ];
     for (row, field, expected) in table {
         assert_eq!(of(row, field), expected, "{field}");

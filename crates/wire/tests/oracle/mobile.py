@@ -91,6 +91,43 @@ def report():
     ])
 
 
+def modification():
+    bar = IE_Create_BAR(IE_list=[
+        IE_BAR_Id(id=1), IE_DownlinkDataNotificationDelay(delay=3),
+        IE_SuggestedBufferingPacketsCount(count=20),
+    ])
+    forwarding = IE_UpdateForwardingParameters(IE_list=[
+        IE_DestinationInterface(interface=0),
+        IE_OuterHeaderCreation(GTPUUDPIPV4=1, TEID=8, ipv4="192.0.2.4"),
+        IE_PFCPSMReqFlags(SNDEM=1),
+    ])
+    far = IE_UpdateFAR(IE_list=[
+        IE_FAR_Id(id=1), IE_ApplyAction(FORW=1), forwarding, IE_BAR_Id(id=1)])
+    return header(52, 7) / PFCPSessionModificationRequest(IE_list=[
+        IE_RemovePDR(IE_list=[IE_PDR_Id(id=2)]), bar, far,
+        IE_QueryURR(IE_list=[IE_URR_Id(id=1)]),
+    ])
+
+
+def deletion():
+    usage = IE_UsageReport_SDR(IE_list=[
+        IE_URR_Id(id=1), IE_UR_SEQN(number=4), IE_UsageReportTrigger(TERMR=1),
+        IE_StartTime(timestamp=0xE8000001), IE_EndTime(timestamp=0xE8000003),
+        IE_VolumeMeasurement(TOVOL=1, ULVOL=1, DLVOL=1, total=3, uplink=1, downlink=2),
+    ])
+    return header(55, 7) / PFCPSessionDeletionResponse(IE_list=[IE_Cause(cause=1), usage])
+
+
+def pfds():
+    contents = IE_PFDContents(
+        FD=1, flow="permit out 6 from 192.0.2.0/24 443 to assigned",
+        URL=1, url="https://example.com/video", DN=1, domain="example.com")
+    return header(3, None) / PFCPPFDManagementRequest(IE_list=[
+        IE_ApplicationID_PFDs(IE_list=[
+            IE_ApplicationId(id="video"), IE_PFDContext(IE_list=[contents])]),
+    ])
+
+
 def uplink():
     session = GTPPDUSessionContainer(type=1, QFI=9)
     return GTP_U_Header(teid=7, E=1, next_ex=0x85) / session / IP(src="10.0.0.1", dst="10.0.0.2")

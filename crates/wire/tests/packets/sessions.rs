@@ -6,10 +6,11 @@ use catena_wire::pfcp::cause::Cause;
 use catena_wire::pfcp::value::address::{
     Allocation, FSeid, FTeid, NodeId, RemoteGtpUPeer, UeIpAddress,
 };
-use catena_wire::pfcp::value::detection::SdfFilter;
+use catena_wire::pfcp::value::detection::{PfdContents, SdfFilter};
 use catena_wire::pfcp::value::flags::{
     ApplyAction, GtpUPathInterfaceType, MeasurementMethod, NodeReportType, QosReportTrigger,
-    ReportType, ReportingTriggers, UpFunctionFeatures, UsageReportTrigger,
+    ReportType, ReportingTriggers, SessionModificationRequestFlags, UpFunctionFeatures,
+    UsageReportTrigger,
 };
 use catena_wire::pfcp::value::forwarding::{
     DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders, RemovedHeader,
@@ -18,7 +19,9 @@ use catena_wire::pfcp::value::forwarding::{
 use catena_wire::pfcp::value::node::Timer;
 use catena_wire::pfcp::value::qos::{BitRates, GateStatus, Qfi};
 use catena_wire::pfcp::value::usage::{Volume, VolumeMeasurement};
-use catena_wire::pfcp::value::{FarId, Milliseconds, PdrId, QerId, Seconds, Time, UrrId};
+use catena_wire::pfcp::value::{
+    BarId, FarId, Milliseconds, NotificationDelay, PdrId, QerId, Seconds, Time, UrrId,
+};
 use catena_wire::pfcp::{Full, Header, IeType, MessageType, Writer, key};
 use std::net::Ipv4Addr;
 
@@ -173,6 +176,81 @@ pub(crate) fn report() -> Vec<u8> {
     })
 }
 
+/// A handover among other changes: a tunnel that moves, with an end marker.
+pub(crate) fn modification() -> Vec<u8> {
+    message(
+        MessageType::SESSION_MODIFICATION_REQUEST,
+        Some(7),
+        |writer| {
+            writer.group(IeType::REMOVE_PDR, |pdr| pdr.put(key::PDR_ID, &PdrId(2)))?;
+            writer.group(IeType::CREATE_BAR, |bar| {
+                bar.put(key::BAR_ID, &BarId(1))?;
+                bar.put(key::DOWNLINK_DATA_NOTIFICATION_DELAY, &NotificationDelay(3))?;
+                bar.put(key::SUGGESTED_BUFFERING_PACKETS_COUNT, &20)
+            })?;
+            writer.group(IeType::UPDATE_FAR, |far| {
+                far.put(key::FAR_ID, &FarId(1))?;
+                far.put(key::APPLY_ACTION, &ApplyAction::FORW)?;
+                far.group(IeType::UPDATE_FORWARDING_PARAMETERS, |parameters| {
+                    parameters.put(key::DESTINATION_INTERFACE, &DestinationInterface::ACCESS)?;
+                    let outer = OuterHeaderCreation {
+                        headers: OuterHeaders::GTP_U_UDP_IPV4,
+                        teid: Some(8),
+                        v4: Some(Ipv4Addr::new(192, 0, 2, 4)),
+                        ..OuterHeaderCreation::default()
+                    };
+                    parameters.put(key::OUTER_HEADER_CREATION, &outer)?;
+                    parameters.put(
+                        key::PFCPSMREQ_FLAGS,
+                        &SessionModificationRequestFlags::SNDEM,
+                    )
+                })?;
+                far.put(key::BAR_ID, &BarId(1))
+            })?;
+            writer.group(IeType::QUERY_URR, |urr| urr.put(key::URR_ID, &UrrId(1)))
+        },
+    )
+}
+
+/// What a session's end answers: its last usage.
+pub(crate) fn deletion() -> Vec<u8> {
+    message(MessageType::SESSION_DELETION_RESPONSE, Some(7), |writer| {
+        writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
+        writer.group(IeType::USAGE_REPORT_DELETION, |report| {
+            report.put(key::URR_ID, &UrrId(1))?;
+            report.put(key::UR_SEQN, &4)?;
+            report.put(key::USAGE_REPORT_TRIGGER, &UsageReportTrigger::TERMR)?;
+            report.put(key::START_TIME, &Time(0xe800_0001))?;
+            report.put(key::END_TIME, &Time(0xe800_0003))?;
+            let volume = VolumeMeasurement {
+                total: Some(3),
+                ul: Some(1),
+                dl: Some(2),
+                ..VolumeMeasurement::default()
+            };
+            report.put(key::VOLUME_MEASUREMENT, &volume)
+        })
+    })
+}
+
+/// What an application is known by.
+pub(crate) fn pfds() -> Vec<u8> {
+    message(MessageType::PFD_MANAGEMENT_REQUEST, None, |writer| {
+        writer.group(IeType::APPLICATION_ID_PFDS, |pfds| {
+            pfds.put(key::APPLICATION_ID, &&b"video"[..])?;
+            pfds.group(IeType::PFD_CONTEXT, |context| {
+                let contents = PfdContents {
+                    flow_description: Some(b"permit out 6 from 192.0.2.0/24 443 to assigned"),
+                    url: Some(b"https://example.com/video"),
+                    domain_name: Some(b"example.com"),
+                    ..PfdContents::default()
+                };
+                context.put(key::PFD_CONTENTS, &contents)
+            })
+        })
+    })
+}
+
 /// The peer of a GTP-U path.
 const PEER: RemoteGtpUPeer<'_> = RemoteGtpUPeer {
     v4: Some(Ipv4Addr::new(192, 0, 2, 3)),
@@ -236,11 +314,14 @@ pub(crate) fn path_report() -> Vec<u8> {
 
 /// All of them.
 #[allow(dead_code, reason = "some tests name each")]
-pub(crate) fn all() -> [Vec<u8>; 5] {
+pub(crate) fn all() -> [Vec<u8>; 8] {
     [
         association_setup(),
         establishment(),
         report(),
+        modification(),
+        deletion(),
+        pfds(),
         path_control(),
         path_report(),
     ]

@@ -96,6 +96,54 @@ func report() message.Message {
 	)
 }
 
+func modification() message.Message {
+	return message.NewSessionModificationRequest(0, 0, 7, sequence, 0,
+		ie.NewRemovePDR(ie.NewPDRID(2)),
+		ie.NewCreateBAR(
+			ie.NewBARID(1),
+			ie.NewDownlinkDataNotificationDelay(150*time.Millisecond),
+			ie.NewSuggestedBufferingPacketsCount(20),
+		),
+		ie.NewUpdateFAR(
+			ie.NewFARID(1),
+			ie.NewApplyAction(0x02),
+			ie.NewUpdateForwardingParameters(
+				ie.NewDestinationInterface(ie.DstInterfaceAccess),
+				ie.NewOuterHeaderCreation(0x0100, 8, "192.0.2.4", "", 0, 0, 0),
+				ie.NewPFCPSMReqFlags(0x02),
+			),
+			ie.NewBARID(1),
+		),
+		ie.NewQueryURR(ie.NewURRID(1)),
+	)
+}
+
+func deletion() message.Message {
+	return message.NewSessionDeletionResponse(0, 0, 7, sequence, 0,
+		ie.NewCause(ie.CauseRequestAccepted),
+		ie.NewUsageReportWithinSessionDeletionResponse(
+			ie.NewURRID(1),
+			ie.NewURSEQN(4),
+			ie.NewUsageReportTrigger(0x00, 0x08),
+			ie.NewStartTime(instant(0xe8000001)),
+			ie.NewEndTime(instant(0xe8000003)),
+			ie.NewVolumeMeasurement(0x07, 3, 1, 2, 0, 0, 0),
+		),
+	)
+}
+
+func pfds() message.Message {
+	return message.NewPFDManagementRequest(sequence,
+		ie.NewApplicationIDsPFDs(
+			ie.NewApplicationID("video"),
+			ie.NewPFDContext(
+				ie.NewPFDContents("permit out 6 from 192.0.2.0/24 443 to assigned",
+					"https://example.com/video", "example.com", "", "", nil, nil, nil),
+			),
+		),
+	)
+}
+
 func pathControl() message.Message {
 	return message.NewAssociationUpdateRequest(sequence,
 		ie.NewNodeID("192.0.2.1", "", ""),
@@ -142,6 +190,12 @@ func answer(verb, argument string) (message.Message, error) {
 		return establishment(), nil
 	case "build report":
 		return report(), nil
+	case "build modification":
+		return modification(), nil
+	case "build deletion":
+		return deletion(), nil
+	case "build pfds":
+		return pfds(), nil
 	case "build path_control":
 		return pathControl(), nil
 	case "build path_report":
