@@ -11,7 +11,7 @@ use crate::application::Look;
 use crate::decision::{Decision, Found, Hold, Why};
 use crate::ethernet::filter;
 use crate::marking::{Marking, UNMARKED};
-use crate::model::Image;
+use crate::model::{Image, share_prefix};
 use crate::qer::{self, Meter, Stopped};
 use crate::routes::Route;
 use crate::rules::{DELETES_CONTAINER, Far, NONE, Pdr, QERS_MAX, Qer, URRS_MAX, Urr};
@@ -426,9 +426,7 @@ fn is_of_ue(image: &Image<'_>, record: &[u8], inner: &Inner, is_uplink: bool) ->
     let is_ue = match ue {
         _ if !has_address => !image.routes().any(|route| is_its(&route)),
         IpAddr::V4(address) => v4 == Some(address),
-        IpAddr::V6(address) => {
-            v6.is_some_and(|prefix| (prefix.to_bits() ^ address.to_bits()) >> 64 == 0)
-        }
+        IpAddr::V6(address) => v6.is_some_and(|prefix| share_prefix(prefix, address)),
     };
     // A UE sends from all networks behind it; what comes for one is of the PDR that names it.
     let is_own = |route: &Route| is_uplink || is_its(route);

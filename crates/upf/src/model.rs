@@ -26,6 +26,7 @@ use crate::stored::{List, Stored};
 mod image;
 
 pub use image::Image;
+pub(crate) use image::share_prefix;
 use image::{Listed, Offsets};
 
 /// Most URRs of a session: what is answered to a deletion has room for a report of each.

@@ -12,7 +12,7 @@ use crate::application;
 use crate::draft::Draft;
 use crate::ethernet::filter::read_filter;
 use crate::group::FROM_GROUP;
-use crate::model::{Detection, Fault};
+use crate::model::{Detection, Fault, share_prefix};
 use crate::routes::Route;
 use crate::rules::{Head, NONE, Pdr};
 use crate::sdf::{Filter, parse_flow};
@@ -244,7 +244,6 @@ pub(crate) fn read_ue_address(
         (Some(Allocation::Given(given)), own) if own.is_none_or(|own| own == given) => Some(given),
         _ => return Err(Fault::of_rule(failed, IeType::UE_IP_ADDRESS)),
     };
-    let prefix = |address: std::net::Ipv6Addr| address.to_bits() >> 64;
     rule.ue_v6 = match (address.v6, head.ue_v6) {
         (None, _) => None,
         (Some(Allocation::Choose), Some(own)) => Some(own),
@@ -253,9 +252,9 @@ pub(crate) fn read_ue_address(
         }
         // A session of IP has several prefixes where its UE has several homes (TS 23.501, 5.6.4.3).
         (Some(Allocation::Given(given)), own)
-            if !head.is_unstructured || own.is_none_or(|own| prefix(own) == prefix(given)) =>
+            if !head.is_unstructured || own.is_none_or(|own| share_prefix(own, given)) =>
         {
-            Some(std::net::Ipv6Addr::from_bits(prefix(given) << 64))
+            Some(std::net::Ipv6Addr::from_bits(given.to_bits() >> 64 << 64))
         }
         _ => return Err(Fault::of_rule(failed, IeType::UE_IP_ADDRESS)),
     };

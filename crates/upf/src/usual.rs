@@ -19,7 +19,7 @@ use crate::decision::Decision;
 use crate::enforce::instance;
 use crate::group::{FROM_GROUP, SWITCH};
 use crate::headers::{Datagram, Frame};
-use crate::model::{Image, Key};
+use crate::model::{Image, Key, share_prefix};
 use crate::qer::Meter;
 use crate::rules::{Far, Pdr, QERS_MAX, Qer, URRS_MAX, Urr};
 use crate::sdf::Filter;
@@ -153,10 +153,11 @@ fn is_of_ue<A: Address>(record: &[u8], user: &User<A>) -> bool {
         true => user.dst,
         false => user.src,
     };
-    let is_of = |own: Ipv6Addr, ue: Ipv6Addr| (own.to_bits() ^ ue.to_bits()) >> 64 == 0;
     match ue.into() {
         IpAddr::V4(ue) => v4 == Some(ue),
-        IpAddr::V6(ue) => P::ue_v6().get(record).is_some_and(|own| is_of(own, ue)),
+        IpAddr::V6(ue) => P::ue_v6()
+            .get(record)
+            .is_some_and(|own| share_prefix(own, ue)),
     }
 }
 

@@ -28,6 +28,12 @@ const URR_HOT: usize = Fields::<Urr>::usage()
 const _: () = assert!(HEAD_HOT <= LINE && PDR_HOT <= LINE && QER_HOT <= LINE && Far::LEN <= LINE);
 const _: () = assert!(URR_HOT <= LINE);
 
+/// Whether two addresses are of one UE's prefix, which has 64 bits.
+#[inline]
+pub(crate) fn share_prefix(one: Ipv6Addr, other: Ipv6Addr) -> bool {
+    (one.to_bits() ^ other.to_bits()) >> 64 == 0
+}
+
 /// Where each kind of record begins, and where the image ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offsets {
@@ -238,12 +244,11 @@ impl<'a> Image<'a> {
     /// Whether packets from this address may be of its UE: always, if no address is known.
     #[inline]
     pub fn is_ue(&self, src: IpAddr) -> bool {
-        let prefix = |address: Ipv6Addr| address.to_bits() >> 64;
         let v4 = Fields::<Head>::ue_v4().get(self.bytes);
         let v6 = || Fields::<Head>::ue_v6().get(self.bytes);
         match src {
             IpAddr::V4(src) if v4 == Some(src) => true,
-            IpAddr::V6(src) if v6().is_some_and(|own| prefix(own) == prefix(src)) => true,
+            IpAddr::V6(src) if v6().is_some_and(|own| share_prefix(own, src)) => true,
             _ => v4.is_none() && v6().is_none(),
         }
     }
@@ -253,8 +258,7 @@ impl<'a> Image<'a> {
         let IpAddr::V6(src) = src else {
             return false;
         };
-        let is_its = |prefix: Ipv6Addr| (prefix.to_bits() ^ src.to_bits()) >> 64 == 0;
-        self.prefixes().any(is_its)
+        self.prefixes().any(|prefix| share_prefix(prefix, src))
     }
 
     /// The prefixes that PDRs name, each as often as they do.
