@@ -25,7 +25,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Where the SPI of an Authentication Header lies, which is an extension header over IPv6: behind
-/// it comes what the packet is of.
+/// it comes what the packet is of. None of IPv4.
 fn ah_spi_at(packet: &[u8]) -> Option<usize> {
     let view = ipv6::View::parse(packet).ok()?;
     let mut extensions = view.extensions().map_while(Result::ok);
@@ -37,7 +37,6 @@ fn ah_spi_at(packet: &[u8]) -> Option<usize> {
 pub fn inner(packet: &[u8]) -> Option<Inner> {
     let read = Dissected::parse_ip(packet).ok()?;
     let ip = read.ip?;
-    let is_v6 = matches!(ip.addresses, Addresses::V6 { .. });
     let (traffic_class, flow_label) = match ip.addresses {
         Addresses::V4 { .. } => (packet[1], 0),
         Addresses::V6 { .. } => {
@@ -48,7 +47,7 @@ pub fn inner(packet: &[u8]) -> Option<Inner> {
     let spi_at = match ip.protocol {
         Protocol::ESP => Some(read.l4),
         Protocol::AH => Some(read.l4 + 4),
-        _ if is_v6 && read.l4 > ipv6::HEADER_LEN => ah_spi_at(packet),
+        _ if read.l4 > ipv6::HEADER_LEN => ah_spi_at(packet),
         _ => None,
     };
     let spi_at = spi_at.filter(|_| ip.fragment != Fragment::Later);

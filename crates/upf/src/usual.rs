@@ -300,7 +300,8 @@ impl Upf {
         }
     }
 
-    /// Apart, and from the start: with both in one, code for IPv4 takes a sixth longer.
+    /// Apart, and from the start: with both in one, or the check that both begin with in front of
+    /// them, code for IPv4 takes a sixth longer (`docs/adr/0024-the-upf.md`).
     #[inline(never)]
     fn user_packet_v6(&mut self, packet: &mut Packet, now_ns: u64) -> Option<Decision> {
         let user = self.user_v6(packet.bytes())?;
