@@ -69,6 +69,8 @@ await() {
 in_ran() { ip netns exec "$ran" "$@"; }
 in_data() { ip netns exec "$data" "$@"; }
 listens() { ip netns exec "${2:-$data}" ss -Hltn "sport = :$1" | grep -q .; }
+# Two packets, or more.
+quota_stops() { "$catena" status "$chain_name" --json | grep -Eq '"quota_exhausted": ?([2-9]|[1-9][0-9])'; }
 smf() { in_ran "$catena" upf smf --n4 "${2:-10.4.0.1}" "$here/$1.yaml"; }
 
 [ "$(id -u)" = 0 ] || fail "needs root, to make network namespaces"
@@ -234,6 +236,7 @@ if [ -z "${NAT:-}${ULCL:-}" ]; then
     downloads=$!
     download quota6 '[2001:db8:9::9]' &
     downloads6=$!
+    await "a packet that the quota stops" quota_stops
     smf grant
     wait "$downloads" || fail "the download did not end"
     wait "$downloads6" || fail "the download over IPv6 did not end"
