@@ -4,8 +4,6 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};
 
-use catena_shm::pool::{PoolGeometry, PoolOwner};
-use catena_shm::region::Sharing;
 use catena_wire::gtpu;
 use catena_wire::pfcp::value::address::NodeId;
 use catena_wire::pfcp::value::{Seconds, Time};
@@ -15,18 +13,17 @@ use crate::association::ASSOCIATION_COUNT;
 use crate::decision::Decision;
 use crate::headers::Tunnel;
 use crate::node::message;
-use crate::public_failures::{SESSIONS, SMF, Smf, new};
+use crate::public_failures::{SESSIONS, SMF, Smf, new, nothing};
+use crate::served::{GNB, N3, Served};
 use crate::smf::wire;
 use crate::transactions::{ANSWER_COUNT_MAX, PENDING_COUNT_MAX, Peer};
-use crate::tunnel::{SIGNAL_COUNT_MAX, Signal, written};
+use crate::tunnel::{SIGNAL_COUNT_MAX, written};
 use crate::upf::{OUTBOX_COUNT_MAX, Upf};
 
 /// More than any limit.
 const FLOOD: u32 = 20_000;
 
-const GNB: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(10, 3, 0, 2)), gtpu::PORT);
 const N4: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 4, 0, 1));
-const N3: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(10, 3, 0, 1)), gtpu::PORT);
 
 fn echo() -> Vec<u8> {
     let header = gtpu::Header::new(gtpu::MessageType::ECHO_REQUEST, 0, Some(1));
@@ -107,69 +104,25 @@ fn unknown_tunnels_get_so_many_answers_per_second_and_no_memory() {
     assert_eq!(upf.index.len(), 0);
 }
 
-/// A session with traffic: its UPF, and a packet that its UE sends.
-struct Served {
-    smf: Smf,
-    slot: u32,
-    teid: u32,
-    own: Vec<u8>,
-    pool: PoolOwner,
-    signals: VecDeque<Signal>,
+fn served() -> Served {
+    let mut smf = Smf::new();
+    let said = smf.establish(nothing, nothing);
+    Served::of(smf, said)
 }
 
-impl Served {
-    fn new() -> Self {
-        let geometry = PoolGeometry {
-            log2_stride: 11,
-            buffer_count: 4,
-            headroom: 128,
-            bundles: false,
-        };
-        let mut smf = Smf::new();
-        let (cause, _, seid) = smf.establish(|_| Ok(()), |_| Ok(()));
-        assert_eq!(cause, Cause::REQUEST_ACCEPTED);
-        let slot = smf.upf.store.slot_of(seid).unwrap();
-        let session = smf.upf.store.session(slot).unwrap();
-        let (teid, ue) = (session.pdrs[0].pdr.teid, session.head.ue_v4.unwrap());
-        let host = Ipv4Addr::new(203, 0, 113, 9);
-        let user = wire::datagram((ue.into(), 7), (host.into(), 7), &[]);
-        let tunnel = Tunnel::uplink(teid, None);
-        let user = &user[catena_wire::ethernet::HEADER_LEN..];
-        let mut own = vec![0; tunnel.len()];
-        tunnel.emit(&mut own, gtpu::MessageType::G_PDU, user.len());
-        own.extend_from_slice(user);
-        Self {
-            smf,
-            slot,
-            teid,
-            own: wire::datagram(GNB, N3, &own),
-            pool: PoolOwner::create(1, geometry, Sharing::ReadWrite).unwrap(),
-            signals: VecDeque::new(),
-        }
-    }
-
-    /// What becomes of a frame.
-    fn pass(&mut self, frame: &[u8], now_ns: u64) -> Decision {
-        let mut packet = self.pool.alloc(frame.len()).unwrap();
-        packet.bytes_mut().copy_from_slice(frame);
-        let upf = &mut self.smf.upf;
-        let decision = upf.packet(&mut packet, &mut self.signals, now_ns);
-        self.pool.free(packet);
-        decision
-    }
-
-    /// How many packets of its UE have left.
-    fn sent(&self) -> u64 {
-        self.smf.upf.store.head(self.slot).ul[0]
-    }
+/// What its UE sends.
+fn user(served: &Served) -> Vec<u8> {
+    let host = Ipv4Addr::new(203, 0, 113, 9);
+    let frame = wire::datagram((served.ue.into(), 7), (host.into(), 7), &[]);
+    frame[catena_wire::ethernet::HEADER_LEN..].to_vec()
 }
 
 /// Whoever floods with echoes, unknown tunnels, SEIDs and nodes takes no packet from a session, and
 /// none waits.
 #[test]
 fn a_session_is_served_while_strangers_flood() {
-    let mut served = Served::new();
-    let own = served.own.clone();
+    let mut served = served();
+    let own = served.uplink(&user(&served));
     for at in 0..FLOOD {
         let now_ns = u64::from(at) * 10_000;
         let unknown = in_tunnel(served.teid.wrapping_add(at + 1));
@@ -194,8 +147,8 @@ fn a_session_is_served_while_strangers_flood() {
 #[test]
 fn omec_bess_38_packets_pass_after_weeks() {
     const MINUTE_NS: u64 = 60_000_000_000;
-    let mut served = Served::new();
-    let own = served.own.clone();
+    let mut served = served();
+    let own = served.uplink(&user(&served));
     let minutes = 50 * 24 * 60;
     for minute in 1..=minutes {
         let now_ns = minute * MINUTE_NS;

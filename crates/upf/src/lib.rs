@@ -67,6 +67,8 @@ pub mod routes;
 pub mod rules;
 pub mod sdf;
 mod segment;
+#[cfg(test)]
+mod served;
 pub mod sessions;
 pub mod sets;
 pub mod settings;

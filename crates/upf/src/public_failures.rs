@@ -209,6 +209,28 @@ fn usual_pdi(writer: &mut Writer<'_>) -> Result<(), Full> {
     writer.put(key::UE_IP_ADDRESS, &address)
 }
 
+/// A second PDR, for downlink packets; `pdi` goes into its PDI.
+pub(crate) fn downlink_pdr(
+    writer: &mut Writer<'_>,
+    pdi: impl Fn(&mut Writer<'_>) -> Result<(), Full>,
+) -> Result<(), Full> {
+    writer.group(IeType::CREATE_PDR, |writer| {
+        writer.put(key::PDR_ID, &PdrId(2))?;
+        writer.put(key::PRECEDENCE, &100)?;
+        writer.group(IeType::PDI, |writer| {
+            writer.put(key::SOURCE_INTERFACE, &SourceInterface::CORE)?;
+            let address = UeIpAddress {
+                v4: Some(Allocation::Choose),
+                is_destination: true,
+                ..UeIpAddress::default()
+            };
+            writer.put(key::UE_IP_ADDRESS, &address)?;
+            pdi(writer)
+        })?;
+        writer.put(key::FAR_ID, &FarId(1))
+    })
+}
+
 fn usual_far(writer: &mut Writer<'_>, id: u32) -> Result<(), Full> {
     writer.put(key::FAR_ID, &FarId(id))?;
     writer.put(key::APPLY_ACTION, &ApplyAction::FORW)?;

@@ -168,14 +168,12 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use catena_wire::pfcp::value::address::{Allocation, UeIpAddress};
-    use catena_wire::pfcp::value::forwarding::SourceInterface;
-    use catena_wire::pfcp::value::{FarId, PdrId};
-    use catena_wire::pfcp::{Cause, IeType, key};
+    use catena_wire::pfcp::Cause;
 
     use super::*;
     use crate::ceilings::slice_number;
     use crate::model::tests::session;
+    use crate::public_failures::{Smf, downlink_pdr, nothing};
 
     #[test]
     fn packets_and_sessions_are_those_of_their_network_instance_and_slice() {
@@ -212,23 +210,8 @@ mod tests {
     /// Of a packet that is given up only its session says from where it came.
     #[test]
     fn dropped_packets_are_those_of_their_network_instance_and_reason() {
-        let mut smf = crate::public_failures::Smf::new();
-        let (cause, _, seid) = smf.establish(crate::public_failures::nothing, |writer| {
-            writer.group(IeType::CREATE_PDR, |writer| {
-                writer.put(key::PDR_ID, &PdrId(2))?;
-                writer.put(key::PRECEDENCE, &100)?;
-                writer.group(IeType::PDI, |writer| {
-                    writer.put(key::SOURCE_INTERFACE, &SourceInterface::CORE)?;
-                    let address = UeIpAddress {
-                        v4: Some(Allocation::Choose),
-                        is_destination: true,
-                        ..UeIpAddress::default()
-                    };
-                    writer.put(key::UE_IP_ADDRESS, &address)
-                })?;
-                writer.put(key::FAR_ID, &FarId(1))
-            })
-        });
+        let mut smf = Smf::new();
+        let (cause, _, seid) = smf.establish(nothing, |writer| downlink_pdr(writer, nothing));
         assert_eq!(cause, Cause::REQUEST_ACCEPTED);
         let slot = smf.upf.store.slot_of(seid).unwrap();
         smf.upf.give_up_packet(slot, Why::BufferFull);

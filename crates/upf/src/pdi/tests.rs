@@ -1,47 +1,22 @@
 //! SDF filters as SMFs write them: each part of one, and what packets they let pass.
 
-use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use catena_shm::pool::{PoolGeometry, PoolOwner};
-use catena_shm::region::Sharing;
-use catena_wire::pfcp::value::address::{Allocation, UeIpAddress};
+use catena_wire::ethernet;
 use catena_wire::pfcp::value::detection::SdfFilter;
-use catena_wire::pfcp::value::forwarding::{SourceInterface, TrafficClass};
-use catena_wire::pfcp::value::{FarId, PdrId};
-use catena_wire::pfcp::{Cause, Full, IeType, Writer, key};
-use catena_wire::{ethernet, gtpu};
+use catena_wire::pfcp::value::forwarding::TrafficClass;
+use catena_wire::pfcp::{Cause, IeType, key};
 
 use crate::decision::{Decision, Why};
-use crate::headers::{self, Tunnel};
-use crate::public_failures::{Smf, nothing};
+use crate::headers;
+use crate::public_failures::{Smf, downlink_pdr, nothing};
+use crate::served::Served;
 use crate::smf::wire;
 
-const GNB: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(10, 3, 0, 2)), gtpu::PORT);
-const N3: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(10, 3, 0, 1)), gtpu::PORT);
 const HOST: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const SPI: u32 = 0x0102_0304;
 const ESP: u8 = 50;
 const AH: u8 = 51;
-
-/// A second PDR, downlink, with this filter.
-fn downlink(writer: &mut Writer<'_>, filter: &SdfFilter<'_>) -> Result<(), Full> {
-    writer.group(IeType::CREATE_PDR, |writer| {
-        writer.put(key::PDR_ID, &PdrId(2))?;
-        writer.put(key::PRECEDENCE, &100)?;
-        writer.group(IeType::PDI, |writer| {
-            writer.put(key::SOURCE_INTERFACE, &SourceInterface::CORE)?;
-            let address = UeIpAddress {
-                v4: Some(Allocation::Choose),
-                is_destination: true,
-                ..UeIpAddress::default()
-            };
-            writer.put(key::UE_IP_ADDRESS, &address)?;
-            writer.put(key::SDF_FILTER, filter)
-        })?;
-        writer.put(key::FAR_ID, &FarId(1))
-    })
-}
 
 /// TS 29.244 8.2.5, BID: a filter that is no more than an ID is the one that has it, whole, for the
 /// other direction; one that nobody has is refused.
@@ -60,7 +35,10 @@ fn a_filter_that_is_an_id_alone_is_the_one_with_that_id() {
     let mut establish = |filter_id| {
         smf.establish_at(
             |writer| writer.put(key::SDF_FILTER, &whole),
-            |writer| downlink(writer, &alone(filter_id)),
+            |writer| {
+                let filter = alone(filter_id);
+                downlink_pdr(writer, |pdi| pdi.put(key::SDF_FILTER, &filter))
+            },
         )
     };
     let refused = Cause::RULE_CREATION_MODIFICATION_FAILURE;
@@ -131,36 +109,15 @@ fn packets_pass_filters_by_spi_and_by_class() {
         ..SdfFilter::default()
     };
     let mut smf = Smf::new();
-    let (cause, _, seid) = smf.establish_at(
+    let said = smf.establish_at(
         |writer| {
             writer.put(key::SDF_FILTER, &by_spi)?;
             writer.put(key::SDF_FILTER, &by_class)
         },
         nothing,
     );
-    assert_eq!(cause, Cause::REQUEST_ACCEPTED);
-    let slot = smf.upf.store.slot_of(seid).unwrap();
-    let session = smf.upf.store.session(slot).unwrap();
-    let ends = [session.head.ue_v4.unwrap(), HOST].map(IpAddr::V4);
-    let tunnel = Tunnel::uplink(session.pdrs[0].pdr.teid, None);
-    let geometry = PoolGeometry {
-        log2_stride: 11,
-        buffer_count: 4,
-        headroom: 128,
-        bundles: false,
-    };
-    let mut pool = PoolOwner::create(1, geometry, Sharing::ReadWrite).unwrap();
-    let mut pass = |user: &[u8]| {
-        let mut message = vec![0; tunnel.len()];
-        tunnel.emit(&mut message, gtpu::MessageType::G_PDU, user.len());
-        message.extend_from_slice(user);
-        let frame = wire::datagram(GNB, N3, &message);
-        let mut packet = pool.alloc(frame.len()).unwrap();
-        packet.bytes_mut().copy_from_slice(&frame);
-        let decision = smf.upf.packet(&mut packet, &mut VecDeque::new(), 0);
-        pool.free(packet);
-        decision
-    };
+    let mut served = Served::of(smf, said);
+    let ends = [served.ue, HOST].map(IpAddr::V4);
     let other_spi = [9, 9, 9, 9, 0, 0, 0, 1];
     for (protocol, class, first, passes) in [
         (ESP, 0, esp(), true),
@@ -175,6 +132,8 @@ fn packets_pass_filters_by_spi_and_by_class() {
             false => Decision::Drop(Why::NoPdr),
         };
         let user = packet(protocol, class, first, ends);
-        assert_eq!(pass(&user), wanted, "{protocol} {class} {first:?}");
+        let frame = served.uplink(&user);
+        let decision = served.pass(&frame, 0);
+        assert_eq!(decision, wanted, "{protocol} {class} {first:?}");
     }
 }

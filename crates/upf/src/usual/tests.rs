@@ -3,9 +3,6 @@
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use catena_engine::packet::Packet;
-use catena_shm::pool::{PoolGeometry, PoolOwner};
-use catena_shm::region::Sharing;
 use catena_wire::gtpu::pdu_session::{PduSession, Uplink};
 use catena_wire::pfcp::value::flags::{
     ApplyAction, MeasurementInformation, MeasurementMethod, ReportingTriggers,
@@ -21,6 +18,7 @@ use crate::public_failures::new;
 use crate::routes::Route;
 use crate::rules::{Copied, Head, Redirection, UrrTerms, Volumes};
 use crate::sdf::{Filter, parse_flow};
+use crate::served::Pool;
 use crate::settings::Settings;
 use crate::tunnel::Signal;
 
@@ -396,26 +394,6 @@ impl Side {
         let rest = (upf.ident, upf.counters().values(), upf.timers.next_ns());
         let waits = (self.signals.len(), upf.outbox.len(), upf.untold.len());
         (upf.store.session(0), shown, rest, waits)
-    }
-}
-
-struct Pool(PoolOwner);
-
-impl Pool {
-    fn new() -> Self {
-        let geometry = PoolGeometry {
-            log2_stride: 12,
-            buffer_count: 8,
-            headroom: 128,
-            bundles: false,
-        };
-        Self(PoolOwner::create(1, geometry, Sharing::ReadWrite).unwrap())
-    }
-
-    fn packet(&mut self, frame: &[u8]) -> Packet {
-        let mut packet = self.0.alloc(frame.len()).unwrap();
-        packet.bytes_mut().copy_from_slice(frame);
-        packet
     }
 }
 
