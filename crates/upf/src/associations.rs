@@ -49,7 +49,11 @@ impl Upf {
             true => UpFunctionFeatures::NONE,
             false => UpFunctionFeatures::GCOM,
         };
-        node::features() | of_one | of_groups
+        let of_policies = match self.settings.policies.is_empty() {
+            true => UpFunctionFeatures::NONE,
+            false => UpFunctionFeatures::TRST,
+        };
+        node::features() | of_one | of_groups | of_policies
     }
 
     /// The number of the association with the node that a request names.

@@ -18,8 +18,10 @@ use crate::rules::NONE;
 use crate::settings::{Interface, Settings, is_among};
 
 mod ceilings;
+mod policies;
 
 pub use ceilings::CeilingConfig;
+pub use policies::PolicyConfig;
 
 /// A UPF.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -40,6 +42,9 @@ pub struct Config {
     /// What slices and network instances get in all; none if left out.
     #[serde(default)]
     pub ceilings: Vec<CeilingConfig>,
+    /// Forwarding policies, which FARs name to leave by another interface; none if left out.
+    #[serde(default)]
+    pub forwarding_policies: Vec<PolicyConfig>,
     /// Where sessions are kept for a time when nothing is left of the chain; nowhere if left out.
     #[serde(default)]
     pub snapshot: Option<SnapshotConfig>,
@@ -344,6 +349,7 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
     let ceilings = ceilings::ceilings(&config.ceilings, &mut faults.0, |name| {
         instance_at(&mut instances, name)
     });
+    let policies = policies::policies(&config.forwarding_policies, &interfaces, &mut faults.0);
     let groups = config.groups.iter();
     let groups = groups.map(|name| instance_at(&mut instances, name));
     let groups = groups.collect();
@@ -421,6 +427,7 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
         smfs: config.n4.smfs.clone(),
         clamps: interfaces.iter().any(|one| one.tcp_mss.is_some()),
         interfaces,
+        policies,
         instances,
         groups,
         ceilings,

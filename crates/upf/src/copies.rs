@@ -22,6 +22,7 @@ use crate::headers::{Frame, Tunnel};
 use crate::model::{Fault, Image, Session};
 use crate::rules::{Copied, Far, NONE};
 use crate::settings::Settings;
+use crate::steering;
 use crate::tunnel::{SIGNAL_COUNT_MAX, Signal, ends};
 
 const ETHERNET: usize = catena_wire::ethernet::HEADER_LEN;
@@ -34,6 +35,7 @@ impl Copied {
         Self {
             far_id: far.id,
             destination: far.destination,
+            policy: far.policy,
             interface: far.interface,
             headers: far.headers,
             teid: far.teid,
@@ -60,10 +62,7 @@ impl Copied {
     /// Reads one IE of Duplicating Parameters, or of an update of it.
     fn read(&mut self, group: &Group<'_>, draft: &Draft<'_>) -> Result<(), Fault> {
         let failed = FailedRuleId::Far(FarId(self.far_id));
-        if group.has(IeType::FORWARDING_POLICY) {
-            let ie_type = IeType::FORWARDING_POLICY;
-            return Err(Cause::INVALID_FORWARDING_POLICY.because_of(ie_type).into());
-        }
+        steering::read(group, &mut self.policy, draft.settings)?;
         if let Change::Set(destination) = group.change(key::DESTINATION_INTERFACE)? {
             self.destination = destination.0;
         }
@@ -90,7 +89,8 @@ impl Copied {
             Change::Remove => self.marking = None,
             Change::Set(class) => self.marking = Some([class.value, class.mask]),
         }
-        let interface = draft.settings.interface_to(self.destination, NONE);
+        let to = (self.destination, NONE);
+        let interface = steering::interface_to(self.policy, to, draft.settings)?;
         self.interface = interface.ok_or(Fault::of_rule(failed, IeType::DESTINATION_INTERFACE))?;
         let out = draft.settings.interfaces.get(usize::from(self.interface));
         let can = self.headers == 0 || out.is_some_and(|out| ends(&self.far(), out).is_some());

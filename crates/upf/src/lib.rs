@@ -76,6 +76,7 @@ pub mod shards;
 pub mod show;
 pub mod smf;
 pub mod snapshot;
+mod steering;
 pub mod store;
 pub mod stored;
 mod sweep;

@@ -25,6 +25,7 @@ use crate::rules::{
     Bar, DELETES_CONTAINER, EVENTS_MAX, Far, Head, NONE, Qer, Urr, UrrTerms, Volumes,
 };
 use crate::settings::Interface;
+use crate::steering;
 use crate::stored::List;
 use crate::switch;
 use crate::usage::known_triggers;
@@ -166,11 +167,7 @@ pub fn far(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Result<(), F
 
 fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Result<(), Fault> {
     let failed = FailedRuleId::Far(FarId(rule.id));
-    if group.has(IeType::FORWARDING_POLICY) {
-        return Err(Cause::INVALID_FORWARDING_POLICY
-            .because_of(IeType::FORWARDING_POLICY)
-            .into());
-    }
+    steering::read(group, &mut rule.policy, draft.settings)?;
     refuse(
         group,
         &[
@@ -231,10 +228,11 @@ fn read_forwarding(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Resu
         Change::Remove => rule.marking = None,
         Change::Set(class) => rule.marking = Some([class.value, class.mask]),
     }
+    let to = (rule.destination, rule.instance);
+    let interface = steering::interface_to(rule.policy, to, draft.settings)?;
     if rule.destination == TO_GROUP {
         return switch::read(rule, draft.settings);
     }
-    let interface = draft.settings.interface_to(rule.destination, rule.instance);
     rule.interface = interface.ok_or(Fault::of_rule(failed, IeType::DESTINATION_INTERFACE))?;
     let out = draft.settings.interfaces.get(usize::from(rule.interface));
     choose_version(rule, out);

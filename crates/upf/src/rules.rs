@@ -153,6 +153,8 @@ stored! {
         pub bar_id: Option<u8>,
         /// Place of the BAR.
         pub bar_at: u8,
+        /// Forwarding Policy, by place in the settings; [`NONE`] for none.
+        pub policy: u8,
     }
 
     /// Packet Rate of one direction, and what of it is used.
@@ -351,6 +353,8 @@ stored! {
         pub far_id: u32,
         /// Destination Interface.
         pub destination: u8,
+        /// Forwarding Policy, by place in the settings; [`NONE`] for none.
+        pub policy: u8,
         /// Interface by which copies leave.
         pub interface: u8,
         /// Outer Header Creation Description; 0 for none.
@@ -492,6 +496,7 @@ impl Far {
             marking: None,
             bar_id: None,
             bar_at: NONE,
+            policy: NONE,
         }
     }
 
@@ -553,6 +558,7 @@ impl Copied {
         Self {
             far_id,
             destination: NONE,
+            policy: NONE,
             interface: NONE,
             headers: 0,
             teid: 0,

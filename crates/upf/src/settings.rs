@@ -54,6 +54,15 @@ pub struct Interface {
     pub tcp_mss: Option<u16>,
 }
 
+/// A forwarding policy, which FARs name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Its identifier.
+    pub name: String,
+    /// The interface by which packets leave, by place.
+    pub interface: u8,
+}
+
 /// All of it.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -77,6 +86,8 @@ pub struct Settings {
     pub smfs: Vec<IpAddr>,
     /// Interfaces; the place is the output.
     pub interfaces: Vec<Interface>,
+    /// Forwarding policies.
+    pub policies: Vec<Policy>,
     /// Names of network instances, as the octets of the IE.
     pub instances: Vec<Vec<u8>>,
     /// Those of them that are 5G VN groups.

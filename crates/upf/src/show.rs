@@ -142,6 +142,8 @@ impl Upf {
             json!({
                 "far_id": far.id, "apply_action": far.action,
                 "interface": interfaces.get(usize::from(far.interface)).map(|one| &one.name),
+                "forwarding_policy": self.settings.policies.get(usize::from(far.policy))
+                    .map(|one| &one.name),
                 "teid": far.is_tunnel().then_some(far.teid),
                 "port": far.is_udp().then_some(far.port),
                 "s_tag": far.tags()[0], "c_tag": far.tags()[1],

@@ -47,10 +47,12 @@ fn shape(settings: &Settings) -> Value {
     let names = |names: Vec<&[u8]>| names.into_iter().map(to_hex).collect::<Vec<_>>();
     let interfaces = settings.interfaces.iter().map(|one| one.name.as_bytes());
     let instances = settings.instances.iter().map(Vec::as_slice);
+    let policies = settings.policies.iter().map(|one| one.name.as_bytes());
     json!({
         "layout": LAYOUT, "sessions": settings.sessions, "bytes": settings.session_bytes,
         "shard": settings.shard.0, "shards": settings.shard.1,
         "interfaces": names(interfaces.collect()), "instances": names(instances.collect()),
+        "policies": names(policies.collect()),
     })
 }
 

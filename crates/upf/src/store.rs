@@ -24,7 +24,7 @@ use crate::stored::{Fields, LINE, Stored};
 mod put_back;
 
 /// Number of the layout of all that lies in the memory.
-pub const LAYOUT: u64 = 14;
+pub const LAYOUT: u64 = 15;
 
 const PAGE: usize = 4096;
 const MAGIC: u64 = 0x3146_5055_4e54_4143;

@@ -81,6 +81,29 @@ fn smfs_to_ask_are_named_once_and_are_heard() {
 }
 
 #[test]
+fn policies_are_named_once_and_lead_to_data_networks() {
+    let policies = json!([
+        { "name": "video", "interface": "n6" }, { "name": "video", "interface": "n3" },
+        { "name": "", "interface": "n9" },
+    ]);
+    let mut wrong = settings();
+    wrong["forwarding_policies"] = policies;
+    let errors = NfBench::new(&KIND, &wrong, &[]).err().unwrap_or_default();
+    let said = errors
+        .iter()
+        .map(|one| format!("{}: {}", one.path, one.message));
+    assert_eq!(
+        said.collect::<Vec<_>>(),
+        [
+            "forwarding_policies[1].name: video is there twice",
+            "forwarding_policies[1].interface: n3 is no interface to a data network",
+            "forwarding_policies[2].name: an identifier has 1 to 255 octets",
+            "forwarding_policies[2].interface: n9 is no interface to a data network",
+        ]
+    );
+}
+
+#[test]
 fn packets_that_are_none_are_dropped_with_a_reason_and_keep_no_buffer() {
     let mut bench = NfBench::new(&KIND, &settings(), &[]).unwrap();
     let reason = |why| Verdict::Drop(dropped(why));

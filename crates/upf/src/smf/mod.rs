@@ -22,10 +22,10 @@ pub(crate) mod wire;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use catena_wire::gtpu;
 use catena_wire::pfcp::value::Time;
 use catena_wire::pfcp::value::flags::CpFunctionFeatures;
 use catena_wire::pfcp::{Full, Header, MessageType, Writer, key};
+use catena_wire::{ethernet, gtpu};
 
 use crate::headers::{self, Outer, outer};
 use crate::node::message;
@@ -356,6 +356,10 @@ impl Player {
         if self.failure.is_some() {
             return;
         }
+        let plain = Way {
+            next_hop: ethernet::View::parse(frame).ok().map(|view| view.dst()),
+            ..Way::default()
+        };
         let taken = match outer(frame) {
             Outer::Udp {
                 dst,
@@ -379,7 +383,7 @@ impl Player {
                 let way = Way {
                     upf: (dst != self.scenario.ran).then_some(dst),
                     dscp: outside.map_or(0, |outside| outside.traffic_class >> 2),
-                    ..Way::default()
+                    ..plain
                 };
                 let n9 = self.scenario.n9.unwrap_or(self.scenario.n3);
                 match way.upf {
@@ -393,19 +397,14 @@ impl Player {
             },
             Outer::Wrapped { dst, at, end, .. } => {
                 let around = Some(dst);
-                let way = Way {
-                    around,
-                    ..Way::default()
-                };
+                let way = Way { around, ..plain };
                 self.whole_packet(&frame[at..end], 0, way)
             }
-            Outer::Udp { l3, .. } | Outer::Ip { l3, .. } => {
-                self.user_packet(&frame[l3..], Way::default())
-            }
+            Outer::Udp { l3, .. } | Outer::Ip { l3, .. } => self.user_packet(&frame[l3..], plain),
             Outer::Other if wire::frame_number(frame).is_some() => {
                 let way = Way {
                     tags: wire::tags(frame),
-                    ..Way::default()
+                    ..plain
                 };
                 self.user_packet(frame, way)
             }

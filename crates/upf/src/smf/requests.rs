@@ -9,7 +9,7 @@ use catena_wire::pfcp::value::flags::{
     QerControlIndications, ReportingTriggers, SessionModificationRequestFlags,
 };
 use catena_wire::pfcp::value::forwarding::{
-    DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders,
+    DestinationInterface, ForwardingPolicy, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders,
     RedirectInformation, RemovedHeader, SourceInterface, TrafficClass, VlanTag,
 };
 use catena_wire::pfcp::value::node::PdnType;
@@ -337,8 +337,11 @@ fn far(
     copies(writer, scenario, rule, parameters)?;
     let has_tags = rule.s_tag.is_some() || rule.c_tag.is_some();
     let has_header = rule.ip.is_some() || has_tags;
-    let has_more =
-        rule.end_marker || rule.redirect.is_some() || rule.marking.is_some() || has_header;
+    let has_more = rule.end_marker
+        || rule.redirect.is_some()
+        || rule.marking.is_some()
+        || has_header
+        || rule.policy.is_some();
     if destination.is_none() && rule.teid.is_none() && rule.udp.is_none() && !has_more {
         return Ok(());
     }
@@ -361,6 +364,13 @@ fn far(
                     port: None,
                 };
                 writer.put(key::REDIRECT_INFORMATION, &information)?;
+            }
+        }
+        match rule.policy.as_deref() {
+            None => {}
+            Some("") => writer.put_null(IeType::FORWARDING_POLICY)?,
+            Some(name) => {
+                writer.put(key::FORWARDING_POLICY, &ForwardingPolicy(name.as_bytes()))?;
             }
         }
         let end = rule.upf.unwrap_or(scenario.ran);
@@ -457,7 +467,12 @@ fn copies(
             let destination = copy.destination.map(DestinationInterface);
             writer.put_some(key::DESTINATION_INTERFACE, destination.as_ref())?;
             let header = copy.teid.map(|teid| tunnel(scenario.ran, teid));
-            writer.put_some(key::OUTER_HEADER_CREATION, header.as_ref())
+            writer.put_some(key::OUTER_HEADER_CREATION, header.as_ref())?;
+            let policy = copy
+                .policy
+                .as_ref()
+                .map(|name| ForwardingPolicy(name.as_bytes()));
+            writer.put_some(key::FORWARDING_POLICY, policy.as_ref())
         })?;
     }
     Ok(())

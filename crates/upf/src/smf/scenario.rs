@@ -435,6 +435,8 @@ pub struct Leaving {
     pub ppi: Option<u8>,
     /// DSCP of the tunnel's packet.
     pub dscp: Option<u8>,
+    /// Destination of their frames, as `02:00:00:00:00:01`: by which interface they leave.
+    pub next_hop: Option<String>,
     /// Destination of the IP packet around them, if they leave in one.
     pub around: Option<IpAddr>,
     /// Tags of a frame, from outside, as they are written; not looked at if left out.

@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use catena_wire::ethernet::MacAddr;
 use catena_wire::gtpu::pdu_session::PduSession;
 
 use super::scenario::Leaving;
@@ -21,6 +22,8 @@ pub(super) struct Way {
     pub(super) dscp: u8,
     /// Destination of the IP packet around it.
     pub(super) around: Option<IpAddr>,
+    /// Destination of the frame.
+    pub(super) next_hop: Option<MacAddr>,
     /// Tags of its frame, from outside.
     pub(super) tags: [Option<u16>; 2],
 }
@@ -42,6 +45,10 @@ impl Way {
             && leaving.container.is_none_or(|has| has == has_container)
             && leaving.dscp.is_none_or(|dscp| dscp == self.dscp)
             && leaving.around == self.around
+            && leaving.next_hop.as_ref().is_none_or(|next_hop| {
+                self.next_hop
+                    .is_some_and(|own| own.to_string() == *next_hop)
+            })
             && leaving
                 .tags
                 .as_ref()

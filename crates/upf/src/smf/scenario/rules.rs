@@ -259,6 +259,8 @@ pub struct FarRule {
     pub endpoint: Option<u8>,
     /// Duplicating Parameters: each with its own tunnel to the gNB's address, or none.
     pub copies: Option<Vec<CopyRule>>,
+    /// Forwarding Policy, by its identifier. Empty to remove it.
+    pub policy: Option<String>,
     /// Redirect Information: a URL, or an IPv4 address. Empty to remove it.
     pub redirect: Option<String>,
     /// BAR ID.
@@ -269,13 +271,15 @@ pub struct FarRule {
 }
 
 /// Duplicating Parameters.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CopyRule {
     /// Destination Interface, by number.
     pub destination: Option<u8>,
     /// Outer Header Creation: GTP-U/UDP/IP to the gNB's address with this TEID.
     pub teid: Option<u32>,
+    /// Forwarding Policy, by its identifier.
+    pub policy: Option<String>,
 }
 
 /// Create QER or Update QER.
