@@ -155,6 +155,7 @@ const BANNED: &[Banned] = &[
             "xtask/src/bench/",
             "crates/shm/src/bell.rs",
             "crates/cli/src/commands/probe.rs",
+            "crates/cli/src/commands/upf/release.rs",
             "crates/cli/src/commands/upf/trace.rs",
             "crates/cli/src/commands/top.rs",
             "crates/cli/src/metrics/http.rs",

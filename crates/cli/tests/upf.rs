@@ -110,6 +110,65 @@ fn a_killed_upf_keeps_sessions_tunnels_and_usage() {
     running.stop();
 }
 
+const RELEASED: &str = "about: A UPF whose operator takes it away.
+smf: 10.4.0.2
+n4: 10.4.0.1
+ran: 10.3.0.2
+n3: 10.3.0.1
+host: 203.0.113.9
+steps:
+  - { do: associate_for_release, expect: [ answer: {} ] }
+  - do:
+      establish:
+        session: 1
+        pdrs:
+          - { id: 1, precedence: 9, source: access, choose_teid: true, choose_ue: true,
+              removal: 6, far: 1, urrs: [7] }
+        fars:
+          - { id: 1, action: forward, to: core }
+        urrs: [ { id: 7, triggers: [VOLTH], volume_threshold: 1000000 } ]
+    expect: [ answer: {} ]
+  - { do: { uplink: { session: 1, count: 3 } }, expect: [ packets: { count: 3 } ] }
+  # Its operator's will, and all that comes of it, whenever that is.
+  - do: { wait: 60s }
+    expect:
+      - parting: {}
+      - report: { kind: USAR, is_last: true, usage: [ { urr: 7, trigger: TEBUR, ul: 300 } ] }
+      - parting: { said_all: true, is_wanted: true }
+";
+
+/// An operator takes a UPF away: its SMF gets all usage. Until the SMF releases the association,
+/// the operator is told of it, and no longer than he wants to wait.
+#[test]
+fn an_operator_asks_for_the_release_and_learns_who_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("scenario.yaml"), RELEASED).unwrap();
+    let running = Running::start_in("released", CHAIN, dir);
+    let steps = |status: &Value| {
+        node(status, "smf")["counters"]["steps"]
+            .as_u64()
+            .unwrap_or(0)
+    };
+    running.until("packets went up", |status| steps(status) >= 3);
+    let nobody = running.ask(&["upf", "release", "--smf", "10.4.0.9"]);
+    let said = String::from_utf8_lossy(&nobody.stderr);
+    assert!(said.contains("no association with 10.4.0.9"), "{said}");
+    // It may not be waited for at all, and not in vain.
+    let asked = asked(&running, &["upf", "release", "--json"]);
+    assert_eq!(asked["asked"][0]["node_id"], "10.4.0.2", "{asked}");
+    assert_eq!(asked["left"], Value::Null, "{asked}");
+    let until_over = |arguments: &[&str]| {
+        let output = running.ask(arguments);
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), said["left"][0].clone())
+    };
+    let (code, left) = until_over(&["upf", "release", "--within", "2s", "--wait", "--json"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(left["state"], "to be released", "{left}");
+    assert_eq!(left["sessions"], 0, "{left}");
+    running.stop();
+}
+
 /// As behind a reboot: nothing is left of the chain but the file of its sessions.
 #[test]
 fn a_snapshot_keeps_sessions_where_nothing_else_is_left() {

@@ -17,6 +17,7 @@ use crate::association::{ASSOCIATION_COUNT, Association, name_of};
 use crate::model::Fault;
 use crate::node::{self, answer_to, full, message};
 use crate::path_qos::control::{self, PathControls};
+use crate::release;
 use crate::sets;
 use crate::sweep::{Fate, Sweep};
 use crate::transactions::Peer;
@@ -40,9 +41,15 @@ fn may_come_from(known: &Association, node: &NodeId<'_>, recovery: u32, from: Pe
 impl Upf {
     /// What this UPF can do.
     pub(crate) fn features(&self) -> UpFunctionFeatures {
-        // Messages of a bundle may be of several shards, and so may packets to a network.
+        // Messages of a bundle may be of several shards, and so may packets to a network; and no
+        // shard knows when all have reported all.
         let of_one = match self.settings.shard.1 {
-            1 => UpFunctionFeatures::BUNDL | UpFunctionFeatures::FRRT | UpFunctionFeatures::GPQM,
+            1 => {
+                UpFunctionFeatures::BUNDL
+                    | UpFunctionFeatures::FRRT
+                    | UpFunctionFeatures::GPQM
+                    | UpFunctionFeatures::EPFAR
+            }
             _ => UpFunctionFeatures::NONE,
         };
         let of_groups = match self.settings.groups.is_empty() || self.settings.shard.1 > 1 {
@@ -102,6 +109,9 @@ impl Upf {
         association: &Association,
         paths: &PathControls,
     ) {
+        if !association.is_some() {
+            self.forget_parting(number);
+        }
         self.store.set_association(number, association);
         self.store.set_path_controls(number, paths);
         self.path_qos.set(u8::try_from(number).unwrap_or(0), paths);
@@ -151,6 +161,7 @@ impl Upf {
         } else {
             self.set_association(number, &association, &paths);
         }
+        self.forget_parting(number);
         self.heartbeats[number] = now_ns.saturating_add(self.settings.heartbeat_ns);
         let header = answer_to(view.header(), MessageType::ASSOCIATION_SETUP_RESPONSE);
         message(&header, |writer| {
@@ -179,6 +190,7 @@ impl Upf {
         };
         let association = updated(self.store.association(number))?;
         let paths = control::read(&ies, &self.settings)?;
+        let is_prepared = release::is_prepared(&ies)?;
         let kept = self.store.path_controls(number);
         self.set_association(number, &association, &paths.unwrap_or(kept));
         // One that is to take its place, too: else the update would be lost with it.
@@ -188,6 +200,9 @@ impl Upf {
                 *association = updated(*association)?;
                 sweep.paths = paths.unwrap_or(sweep.paths);
             }
+        }
+        if is_prepared {
+            self.prepare_parting(u8::try_from(number).unwrap_or(u8::MAX));
         }
         let header = answer_to(view.header(), MessageType::ASSOCIATION_UPDATE_RESPONSE);
         self.accepted(&header)

@@ -332,6 +332,9 @@ impl Nf for UpfNf {
             let from = u32::try_from(from).unwrap_or(u32::MAX);
             return Ok(self.upf.snapshot(from, self.now_ns));
         }
+        if request["release"].is_string() {
+            return self.upf.ask_for_release(request, self.now_ns);
+        }
         if request["trace"].is_string() {
             return self.upf.trace(request);
         }
@@ -470,6 +473,11 @@ pub const KIND: NfKind = NfKind {
                 (
                     r#"{"show": "metrics"}"#,
                     "what passed, by network instance and slice",
+                ),
+                (
+                    r#"{"release": "all"}"#,
+                    "asks an SMF, by its Node ID or address, or all of them for the release of \
+                     the association, `within_s` seconds",
                 ),
             ]))
     },

@@ -274,6 +274,8 @@ impl Upf {
             // An SMF that refuses to hear it has nothing to be told instead.
             Subject::Path(_) => {}
             Subject::Call => self.hear_call(view, from, now_ns),
+            Subject::Parting(id) => self.heard_of_parting(id, Some(view)),
+            Subject::Farewell(id) => self.ended_farewell(id),
             Subject::Report(seid) => self.reported(view, ended, seid, now_ns),
         }
         self.report_waiting(now_ns);
@@ -323,8 +325,13 @@ impl Upf {
                 Late::Again(_, datagram) => self.send(datagram),
                 Late::Lost(ended) => {
                     self.counters.unanswered += 1;
-                    if let Subject::Report(seid) = ended.subject {
-                        self.ask_another(ended, seid, now_ns);
+                    match ended.subject {
+                        Subject::Report(seid) => {
+                            self.ask_another(ended, seid, now_ns);
+                        }
+                        Subject::Parting(id) => self.heard_of_parting(id, None),
+                        Subject::Farewell(id) => self.ended_farewell(id),
+                        Subject::Heartbeat(_) | Subject::Path(_) | Subject::Call => {}
                     }
                 }
             }
@@ -332,7 +339,7 @@ impl Upf {
         self.notify_delayed(now_ns);
         self.report_waiting(now_ns);
         let heartbeat_ns = self.beat(now_ns);
-        let has_more = self.sweep(now_ns);
+        let has_more = self.sweep(now_ns) | self.part(now_ns);
         let next = [
             has_more.then_some(now_ns),
             self.call(now_ns),

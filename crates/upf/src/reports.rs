@@ -95,7 +95,8 @@ fn application_of(image: &Image<'_>, urr: u8) -> Option<u64> {
     its.find_map(|pdr| (pdr.application != 0).then_some(pdr.application))
 }
 
-fn cp_address(head: &Head) -> Option<IpAddr> {
+/// Where the SMF of a session is told of it.
+pub(crate) fn cp_address(head: &Head) -> Option<IpAddr> {
     let v4 = head.cp_v4.map(IpAddr::V4);
     v4.or(head.cp_v6.map(IpAddr::V6))
 }

@@ -43,6 +43,9 @@ impl Upf {
         if self.is_ending(association) {
             return Err(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION.alone().into());
         }
+        if self.is_parting(association) {
+            return Err(Cause::NO_RESOURCES_AVAILABLE.alone().into());
+        }
         let f_seid = ies.require(key::F_SEID)?;
         let next = self.store.next();
         let (slot, seid) = next.map_err(|_| Cause::NO_RESOURCES_AVAILABLE.alone())?;

@@ -198,6 +198,7 @@ impl Upf {
                     "node_id": shown(one.name.as_slice()),
                     "address": one.peer(),
                     "recovery_time_stamp": one.recovery,
+                    "state": self.shown_parting(number),
                     "sessions": self.store.slots().filter(is_its).count(),
                 }));
             }

@@ -46,6 +46,10 @@ pub enum Subject {
     Report(u64),
     /// An association with an SMF that the operator names.
     Call,
+    /// The end of an association, which is prepared: the number of its parting.
+    Parting(u32),
+    /// The last report of a session that has ended with that.
+    Farewell(u32),
 }
 
 /// A request that is waited for no longer.

@@ -14,6 +14,7 @@ use crate::association::ASSOCIATION_COUNT;
 use crate::ceilings::Ceilings;
 use crate::ethernet::stations::Stations;
 use crate::model::{Hint, Key};
+use crate::parting::Parting;
 use crate::path_qos::PathMonitors;
 use crate::paths::Paths;
 use crate::ranges::{Index, KEYS_PER_SESSION, Pool, Teids};
@@ -214,6 +215,7 @@ pub(crate) struct Requests {
     end_markers: VecDeque<(u64, crate::rules::Far)>,
     unadvertised: VecDeque<u32>,
     released: VecDeque<(u32, bool)>,
+    partings: (Vec<Parting>, u32),
     /// What was learned of Ethernet sessions.
     stations: Vec<(u64, u64)>,
     /// GTP-U paths that SMFs believe to be down, by the names of their interfaces.
@@ -262,6 +264,9 @@ pub struct Upf {
     pub(crate) sweeps: VecDeque<crate::sweep::Sweep>,
     /// How many have ever begun, as sessions have noted.
     pub(crate) sweeps_begun: u32,
+    /// Associations whose end is prepared, and how many have ever been.
+    pub(crate) partings: Vec<Parting>,
+    pub(crate) partings_begun: u32,
     /// SMFs that are asked for associations, and when next.
     pub(crate) calls: Vec<(IpAddr, u64)>,
     /// Reports of them that wait for a delay.
@@ -338,6 +343,8 @@ impl Upf {
             planned: None,
             sweeps: VecDeque::new(),
             sweeps_begun: 0,
+            partings: Vec::new(),
+            partings_begun: 0,
             calls: settings.smfs.iter().map(|smf| (*smf, now_ns)).collect(),
             delayed: Default::default(),
             load: crate::load::Load::default(),
@@ -461,6 +468,7 @@ impl Upf {
             end_markers: std::mem::take(&mut self.end_markers),
             unadvertised: std::mem::take(&mut self.unadvertised),
             released: std::mem::take(&mut self.released),
+            partings: (std::mem::take(&mut self.partings), self.partings_begun),
             stations: self.stations.learned(),
             down: self
                 .paths
@@ -499,6 +507,7 @@ impl Upf {
         self.untold
             .extend(others.filter(|seid| !known.contains(seid)));
         self.released.extend(requests.released);
+        (self.partings, self.partings_begun) = requests.partings;
     }
 
     /// The next message that leaves.

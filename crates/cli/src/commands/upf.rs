@@ -1,5 +1,6 @@
 //! `catena upf`: what a running UPF knows, and a scripted SMF.
 
+mod release;
 mod smf;
 mod trace;
 
@@ -36,6 +37,12 @@ pub(crate) enum Command {
     Pools(Node),
     /// Count reports to SMFs and held packets
     Reports(Node),
+    /// Ask SMFs to release their associations, before the UPF is taken away
+    ///
+    /// An SMF with the feature EPFAR gets all usage first: sessions end one after the other, each
+    /// with a last report. New sessions of these SMFs are refused from now on, until the
+    /// association was set up anew, or the SMF has refused the release.
+    Release(release::Arguments),
     /// Follow one session: each packet and message, and what became of it
     ///
     /// The UPF notes them from now on, until the session or this command ends. Of what does not fit
@@ -105,6 +112,7 @@ pub(crate) fn run(command: &Command) -> Outcome {
                 outln!("{}", line(answer));
             })
         }
+        Command::Release(arguments) => release::run(arguments),
         Command::Trace(arguments) => trace::run(arguments),
         Command::Smf(arguments) => smf::run(arguments),
     }

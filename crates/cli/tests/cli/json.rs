@@ -113,10 +113,11 @@ const GOOD: &[(&str, &str, &str)] = &[
 ];
 
 /// Verbs that want a UPF in a running chain: tests/upf.rs has one; or DPDK: tests/dpdk.rs.
-const IN_OTHER_TESTS: [&str; 7] = [
+const IN_OTHER_TESTS: [&str; 8] = [
     "port dpdk build",
     "upf peers",
     "upf pools",
+    "upf release",
     "upf reports",
     "upf session",
     "upf sessions",

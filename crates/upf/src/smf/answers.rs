@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 
 use catena_wire::pfcp::value::address::{Allocation, FTeid};
-use catena_wire::pfcp::value::flags::{ReportType, UsageReportTrigger};
+use catena_wire::pfcp::value::flags::{
+    AssociationReleaseRequest, ReportType, SessionReportRequestFlags, UsageReportTrigger,
+};
 use catena_wire::pfcp::{Cause, Full, Group, Header, IeType, MessageType, View, Writer, key};
 
 use super::scenario::{Answer, Expect, RateStatus, Report, UsageReport};
@@ -19,6 +21,7 @@ impl Player {
         match header.message_type {
             MessageType::SESSION_REPORT_REQUEST => self.session_report(&view),
             MessageType::NODE_REPORT_REQUEST => self.node_report(&view),
+            MessageType::ASSOCIATION_UPDATE_REQUEST => self.parting(&view),
             MessageType::HEARTBEAT_REQUEST => {
                 let is_it = |one: &Expect| matches!(one, Expect::Message(1));
                 let expected = self.expect(is_it, "a Heartbeat Request");
@@ -155,11 +158,36 @@ impl Player {
             _ => false,
         };
         self.expect(is_it, &view.to_string())?;
+        self.accept(view.header())
+    }
+
+    /// Accepts a request about the node.
+    fn accept(&mut self, request: &Header) -> Result<(), String> {
         let node = requests::node_id(&self.scenario);
-        self.answer(view.header(), |writer| {
+        self.answer(request, |writer| {
             writer.put(key::NODE_ID, &node)?;
             writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)
         })
+    }
+
+    fn parting(&mut self, view: &View<&[u8]>) -> Result<(), String> {
+        let wanted = view.ies().get(key::PFCP_ASSOCIATION_RELEASE_REQUEST);
+        let wanted = wanted.map_err(|refusal| refusal.to_string())?;
+        let has = |flag| wanted.is_some_and(|wanted| wanted.contains(flag));
+        let found = [
+            AssociationReleaseRequest::URSS,
+            AssociationReleaseRequest::SARR,
+        ]
+        .map(has);
+        let is_it = |one: &Expect| match one {
+            Expect::Parting {
+                said_all,
+                is_wanted,
+            } => [*said_all, *is_wanted] == found,
+            _ => false,
+        };
+        self.expect(is_it, &view.to_string())?;
+        self.accept(view.header())
     }
 
     fn session_report(&mut self, view: &View<&[u8]>) -> Result<(), String> {
@@ -182,6 +210,7 @@ impl Player {
         let expected = self.expect(is_it, &view.to_string())?;
         let Expect::Report(Report {
             pdr,
+            is_last,
             usage,
             monitoring: expected_delays,
             update_bars,
@@ -203,6 +232,11 @@ impl Player {
             if found.map(|found| found.0) != Some(pdr) {
                 return Err(format!("a report of PDR {found:?} instead of {pdr}"));
             }
+        }
+        let flags = ies.get(key::PFCPSRREQ_FLAGS).ok().flatten();
+        let ends = flags.is_some_and(|flags| flags.contains(SessionReportRequestFlags::PSDBU));
+        if ends != is_last {
+            return Err(format!("the session's end is told: {ends}: {view}"));
         }
         let reports: Vec<_> = ies.groups(IeType::USAGE_REPORT_REPORT).collect();
         compare_reports(&reports, &usage)?;

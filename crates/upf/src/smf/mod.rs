@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use catena_wire::pfcp::value::Time;
-use catena_wire::pfcp::value::flags::CpFunctionFeatures;
+use catena_wire::pfcp::value::flags::{AssociationUpdateRequestFlags, CpFunctionFeatures};
 use catena_wire::pfcp::{Full, Header, MessageType, Writer, key};
 use catena_wire::{ethernet, gtpu};
 
@@ -235,6 +235,16 @@ impl Player {
             Act::Associate => self.associate(CpFunctionFeatures::BUNDL),
             Act::AssociateForLoad => {
                 self.associate(CpFunctionFeatures::BUNDL | CpFunctionFeatures::LOAD)
+            }
+            Act::AssociateForRelease => {
+                self.associate(CpFunctionFeatures::BUNDL | CpFunctionFeatures::EPFAR)
+            }
+            Act::PrepareRelease => {
+                self.node_request(MessageType::ASSOCIATION_UPDATE_REQUEST, |writer| {
+                    writer.put(key::NODE_ID, &smf)?;
+                    let flags = AssociationUpdateRequestFlags::PARPS;
+                    writer.put(key::PFCPAUREQ_FLAGS, &flags)
+                })
             }
             Act::AssociateForPaths(rules) => self.want_paths(rules, true),
             Act::UpdatePaths(rules) => self.want_paths(rules, false),

@@ -75,6 +75,10 @@ pub enum Act {
     AssociateForLoad,
     /// Association Setup Request, of an SMF that wants to know this of GTP-U paths.
     AssociateForPaths(Vec<PathRule>),
+    /// Association Setup Request, of an SMF that gets all usage before it releases (EPFAR).
+    AssociateForRelease,
+    /// Association Update Request: it prepares the release (PARPS).
+    PrepareRelease,
     /// Association Update Request: it wants to know this of GTP-U paths from now on.
     UpdatePaths(Vec<PathRule>),
     /// Association Release Request.
@@ -331,6 +335,15 @@ pub enum Expect {
         #[serde(default)]
         prefixes: Vec<Ipv6Addr>,
     },
+    /// An Association Update Request that wants the release; it is accepted.
+    Parting {
+        /// Whether all usage was reported (URSS).
+        #[serde(default)]
+        said_all: bool,
+        /// Whether the UPF itself wants it (SARR).
+        #[serde(default)]
+        is_wanted: bool,
+    },
     /// A message of PFCP of this type, by number; a Heartbeat Request is answered.
     Message(u8),
 }
@@ -381,6 +394,9 @@ pub struct Report {
     pub kind: String,
     /// PDR ID of a Downlink Data Report.
     pub pdr: Option<u16>,
+    /// Whether the session has ended with it (PSDBU).
+    #[serde(default)]
+    pub is_last: bool,
     /// Update BAR of the SMF's answer.
     #[serde(default)]
     pub update_bars: Vec<BarRule>,

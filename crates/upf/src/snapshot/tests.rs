@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::public_failures::{SESSIONS, Smf, new, nothing};
+use crate::settings::Policy;
 use crate::store::memory_bytes;
 use crate::store::tests::Mortal;
 use crate::upf::Upf;
@@ -220,10 +221,20 @@ fn a_file_that_is_cut_changed_or_of_other_settings_is_refused() {
         bytes[at] = if bytes[at] == b'1' { b'2' } else { b'1' };
         assert_refused(std::str::from_utf8(&bytes).unwrap(), &settings, "damaged");
     }
-    let mut others = settings.clone();
-    others.interfaces[1].name = "n9".to_owned();
-    let (_, restored) = restore(empty(&others), &others, 0, &text);
-    assert!(restored.unwrap_err().contains("other settings"));
+    for change in [
+        (|others: &mut Settings| others.interfaces[1].name = "n9".to_owned()) as fn(&mut Settings),
+        |others| {
+            others.policies.push(Policy {
+                name: "video".to_owned(),
+                interface: 1,
+            });
+        },
+    ] {
+        let mut others = settings.clone();
+        change(&mut others);
+        let (_, restored) = restore(empty(&others), &others, 0, &text);
+        assert!(restored.unwrap_err().contains("other settings"));
+    }
 }
 
 /// A file may be written by anybody: with the right sum, too.
