@@ -151,6 +151,11 @@ impl<T> Held<T> {
         self.account = account;
     }
 
+    /// Counts a packet that another one has given up, and that is dropped.
+    pub const fn count_discarded(&mut self) {
+        self.account.discarded += 1;
+    }
+
     /// Takes a packet that another one has given up, in their order; gives back, and counts as
     /// discarded, one for which there is no room.
     pub fn take(&mut self, note: Note, ticket: T) -> Option<T> {

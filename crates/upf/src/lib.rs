@@ -54,6 +54,7 @@ pub mod path_qos;
 pub mod paths;
 mod pdi;
 pub mod pfds;
+mod places;
 #[cfg(test)]
 mod public_failures;
 pub mod qer;

@@ -77,6 +77,8 @@ stored! {
         pub group: u64,
         /// How many sweeps had begun when it was established: it is none of theirs.
         pub sweeps: u32,
+        /// Of which names its places are, as the store counts them.
+        pub places: u8,
     }
 
     /// Packet detection rule.
@@ -414,6 +416,7 @@ impl Head {
             csids: [0; 2],
             group: 0,
             sweeps: 0,
+            places: 0,
             slice: 0,
             last_packet_ns: 0,
             is_inactive: false,

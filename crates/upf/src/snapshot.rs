@@ -27,6 +27,7 @@ use crate::config::SnapshotConfig;
 use crate::model::Session;
 use crate::monitoring;
 use crate::path_qos::control::PathControls;
+use crate::places::Places;
 use crate::rules::{Head, PacketRate, Usage};
 use crate::settings::Settings;
 use crate::store::{LAYOUT, Memory, Store};
@@ -256,6 +257,7 @@ pub fn restore(
     if !store.is_new() {
         return (store.into_memory(), Ok(None));
     }
+    store.begin_places(&Places::of(settings));
     let restored = read(file, settings, now_ns, &mut store);
     if restored.is_ok() {
         store.remember();

@@ -1,7 +1,7 @@
 //! Where sessions lie: slots of one size in memory that outlives the NF.
 //!
 //! ```text
-//! | header, one page | associations | path controls | PFDs | journal | slot 0 | slot 1 | ...
+//! | header, one page | associations | path controls | names | PFDs | journal | slot 0 | ...
 //! ```
 //!
 //! Second step of a packet's way through the UPF, after its key was looked up. A change is written
@@ -17,14 +17,16 @@ use catena_shm::prefetch;
 use crate::association::{ASSOCIATION_COUNT, Association};
 use crate::model::{Image, Session};
 use crate::path_qos::control::PathControls;
+use crate::places::Places;
 use crate::rules::Head;
 use crate::shards::SEID_SHIFT;
 use crate::stored::{Fields, LINE, Stored};
 
+mod named;
 mod put_back;
 
 /// Number of the layout of all that lies in the memory.
-pub const LAYOUT: u64 = 15;
+pub const LAYOUT: u64 = 16;
 
 const PAGE: usize = 4096;
 const MAGIC: u64 = 0x3146_5055_4e54_4143;
@@ -83,8 +85,12 @@ const fn path_controls_at() -> usize {
     PAGE + ASSOCIATION_COUNT * Association::LEN
 }
 
-const fn pfds_at() -> usize {
+const fn places_at() -> usize {
     (path_controls_at() + ASSOCIATION_COUNT * PathControls::LEN).next_multiple_of(64)
+}
+
+const fn pfds_at() -> usize {
+    (places_at() + 2 * Places::LEN).next_multiple_of(64)
 }
 
 const fn journal_at() -> usize {
@@ -333,10 +339,12 @@ impl Store {
             self.fresh += 1;
             self.set_word(AT_FRESH, self.fresh.into());
         }
+        let table = self.table();
         let bytes = &mut self.memory[at..at + self.slot_bytes];
         // The SEID comes last: before it, the slot is free.
         let mut session = session.clone();
         let seid = std::mem::take(&mut session.head.seid);
+        session.head.places = table;
         session.write(bytes);
         self.set_word(self.seid_at(slot), seid);
         self.live += 1;
@@ -351,8 +359,10 @@ impl Store {
     /// Writes an image into the journal and seals it.
     fn seal(&mut self, slot: u32, session: &Session) {
         let at = journal_at();
+        let table = self.table();
         let bytes = &mut self.memory[at + JOURNAL_HEADER..][..self.slot_bytes];
         session.write(bytes);
+        Fields::<Head>::places().set(bytes, &table);
         self.set_word(at, u64::from(slot) + 1);
     }
 
@@ -431,7 +441,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::model::tests::session;
 
-    const SLOT: usize = 2048;
+    pub(crate) const SLOT: usize = 2048;
 
     fn open(memory: Vec<u8>) -> Store {
         Store::open(Box::new(memory), SLOT, 3, 77)

@@ -17,6 +17,7 @@ use crate::model::{Hint, Key};
 use crate::parting::Parting;
 use crate::path_qos::PathMonitors;
 use crate::paths::Paths;
+use crate::places::Places;
 use crate::ranges::{Index, KEYS_PER_SESSION, Pool, Teids};
 use crate::rules::NONE;
 use crate::settings::Settings;
@@ -207,6 +208,8 @@ pub(crate) enum Waiting {
 pub(crate) struct Requests {
     /// Of the sessions that they are about.
     recovery: u32,
+    /// The places that its rules have.
+    places: Places,
     transactions: Transactions,
     outbox: VecDeque<Datagram>,
     unreported: VecDeque<(u64, Waiting)>,
@@ -305,6 +308,7 @@ impl Upf {
         let (shard, shard_count) = settings.shard;
         let mut store = Store::open(memory, settings.session_bytes, settings.sessions, recovery);
         store.set_shard(shard);
+        store.settle(&Places::of(&settings));
         let keys = settings.sessions.saturating_mul(KEYS_PER_SESSION).max(64);
         #[expect(
             clippy::cast_possible_truncation,
@@ -460,6 +464,7 @@ impl Upf {
         let none = none.of_shard(shard, shard_count);
         Requests {
             recovery: self.store.recovery(),
+            places: Places::of(&self.settings),
             transactions: std::mem::replace(&mut self.transactions, none),
             outbox: std::mem::take(&mut self.outbox),
             unreported: std::mem::take(&mut self.unreported),
@@ -483,9 +488,16 @@ impl Upf {
     }
 
     /// Goes on with what another UPF has given up. What is about sessions that did not pass on, as
-    /// where their number changes, is forgotten: new ones may have their numbers.
-    pub(crate) fn take_requests(&mut self, requests: Requests) {
-        self.end_markers.extend(requests.end_markers);
+    /// where their number changes, is forgotten: new ones may have their numbers. Whether packets
+    /// that are held of 5G VN groups, which have the places of these, are of the same groups still.
+    pub(crate) fn take_requests(&mut self, requests: Requests) -> bool {
+        let places = Places::of(&self.settings);
+        let end_markers = requests.end_markers.into_iter().map(|(seid, mut far)| {
+            requests.places.move_far(&places, &mut far);
+            (seid, far)
+        });
+        self.end_markers.extend(end_markers);
+        let knows_groups = places.agrees_on(&requests.places, &self.settings.groups);
         let interfaces = &self.settings.interfaces;
         let down = requests.down.into_iter().filter_map(|(name, peer)| {
             let place = interfaces.iter().position(|one| one.name == name)?;
@@ -493,7 +505,7 @@ impl Upf {
         });
         self.paths.believe_down(down);
         if requests.recovery != self.store.recovery() {
-            return;
+            return knows_groups;
         }
         self.stations.learn_all(&requests.stations);
         self.transactions.go_on_with(requests.transactions);
@@ -508,6 +520,7 @@ impl Upf {
             .extend(others.filter(|seid| !known.contains(seid)));
         self.released.extend(requests.released);
         (self.partings, self.partings_begun) = requests.partings;
+        knows_groups
     }
 
     /// The next message that leaves.

@@ -5,7 +5,8 @@
 //! about again, in their order; parts wait for the rest of their packets, and parts of a packet
 //! that is whole make it whole again. Requests to SMFs and answers are waited for and kept as
 //! before.
-//! What the new settings have no room for is dropped.
+//! What the new settings have no room for is dropped, and so is all that is held where a 5G VN
+//! group has got another place: what is held of a group says its place.
 
 use std::collections::VecDeque;
 
@@ -108,7 +109,7 @@ impl UpfNf {
                 });
             }
         }
-        self.upf.take_requests(note.requests);
+        let knows_groups = self.upf.take_requests(note.requests);
         let leaving = drain(&mut tickets, note.leaving.len());
         for (name, (came, kept)) in note.leaving.iter().zip(leaving) {
             match place(name) {
@@ -120,6 +121,11 @@ impl UpfNf {
         let paged = drain(&mut tickets, note.paged.len());
         for (note, (came, kept)) in note.paged.into_iter().zip(paged) {
             let slot = note.slot;
+            if !knows_groups {
+                self.held.count_discarded();
+                rest.push((came, kept));
+                continue;
+            }
             match self.held.take(note, kept) {
                 None => {
                     // Its rules may have changed, or it was about to leave.

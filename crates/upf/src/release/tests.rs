@@ -487,7 +487,7 @@ impl World {
             _ => {
                 // Another UPF comes in its place, over the same memory.
                 let requests = self.smf.upf.give_up_requests();
-                self.smf.upf.take_requests(requests);
+                assert!(self.smf.upf.take_requests(requests));
             }
         }
     }

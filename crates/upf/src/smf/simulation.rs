@@ -32,8 +32,8 @@ pub struct Outcome {
 pub struct Simulation {
     bench: NfBench,
     settings: Value,
-    /// Whether another UPF takes over behind each burst.
-    is_replaced: bool,
+    /// Whether another UPF takes over behind each burst, and what of its settings changes then.
+    replaced: Option<fn(&mut Value)>,
     player: Player,
     drops: std::collections::BTreeMap<String, u64>,
 }
@@ -56,17 +56,16 @@ impl Simulation {
         Ok(Self {
             bench,
             settings,
-            is_replaced: false,
+            replaced: None,
             player: Player::new(scenario).recording(),
             drops: Default::default(),
         })
     }
 
-    /// From now on a UPF with this setting, too, takes the place of the one before behind each
-    /// burst, as by `catena apply`.
-    pub fn replace(&mut self, key: &str, value: Value) {
-        self.settings[key] = value;
-        self.is_replaced = true;
+    /// From now on a UPF whose settings are changed so takes the place of the one before behind
+    /// each burst, as by `catena apply`.
+    pub fn replace(&mut self, change: fn(&mut Value)) {
+        self.replaced = Some(change);
     }
 
     /// Plays the scenario to its end.
@@ -149,7 +148,7 @@ impl Simulation {
     /// Whether all was counted that the scenario expects; says all that was not. Of UPFs that take
     /// each other's place each counts for itself.
     fn compare(&self, counters: &Value) -> Result<(), String> {
-        if self.is_replaced {
+        if self.replaced.is_some() {
             return Ok(());
         }
         let reasons = &self.bench.plan().drop_reasons;
@@ -181,7 +180,8 @@ impl Simulation {
     }
 
     fn succeed(&mut self) -> Result<(), String> {
-        if self.is_replaced {
+        if let Some(change) = self.replaced {
+            change(&mut self.settings);
             let replaced = self.bench.replace(&KIND, &self.settings);
             let lost = replaced.map_err(|errors| lines(&errors))?;
             (0..lost).for_each(|_| self.note_drop(DropReason::Unsent));

@@ -74,7 +74,7 @@ fn what_is_held_outlives_an_apply() {
         "qos-monitoring",
     ] {
         let mut simulation = Simulation::new(Scenario::parse(&text(name)).unwrap()).unwrap();
-        simulation.replace("buffered", json!(5000));
+        simulation.replace(|settings| settings["buffered"] = json!(5000));
         let outcome = simulation
             .play()
             .unwrap_or_else(|what| panic!("{name}: {what}"));
@@ -88,6 +88,65 @@ fn what_is_held_outlives_an_apply() {
         let flushes = matches!(name, "paging" | "unstructured" | "ethernet" | "home-routed");
         assert_eq!(of("flushed") > 0, flushes, "{account}");
     }
+}
+
+/// Sessions name interfaces, network instances and policies by places: an apply that orders them
+/// otherwise, or adds some in front, leaves sessions as they are.
+#[test]
+fn an_apply_that_orders_interfaces_otherwise_leaves_sessions_as_they_are() {
+    for name in [
+        "steering",
+        "duplicate",
+        "vn-group",
+        "home-routed",
+        "traffic-endpoints",
+    ] {
+        let mut simulation = Simulation::new(Scenario::parse(&text(name)).unwrap()).unwrap();
+        simulation.replace(|settings| {
+            let interfaces = settings["interfaces"].as_array_mut().unwrap();
+            interfaces.reverse();
+            if interfaces.iter().all(|one| one["name"] != "new") {
+                let new = json!({ "name": "new", "side": "sgi", "network_instance": "another" });
+                interfaces.insert(0, new);
+            }
+            let policies = settings.get_mut("forwarding_policies");
+            if let Some(policies) = policies.and_then(|all| all.as_array_mut()) {
+                policies.reverse();
+                if policies.len() == 1 {
+                    policies.insert(0, json!({ "name": "first", "interface": "new" }));
+                }
+            }
+        });
+        let played = simulation.play();
+        assert!(played.is_ok(), "{name}: {:?}", played.err());
+    }
+}
+
+/// What is held of a group says its place: where that is another one's now, nothing of it leaves.
+#[test]
+fn what_is_held_of_a_group_that_gets_another_place_is_dropped() {
+    let scenario = Scenario::parse(&text("vn-group")).unwrap();
+    let mut simulation = Simulation::new(scenario).unwrap();
+    while simulation.buffers().0 == 0 {
+        assert!(simulation.turn().unwrap().is_none(), "something is held");
+    }
+    simulation.replace(|settings| {
+        let groups = settings["groups"].as_array_mut().unwrap();
+        if groups[0] != "first" {
+            groups.insert(0, json!("first"));
+        }
+    });
+    let account = |simulation: &mut Simulation| {
+        let reports = simulation.ask(&json!({"show": "reports"})).unwrap();
+        let buffer = &reports["buffer"];
+        [&buffer["held"], &buffer["discarded"]].map(|count| count.as_u64().unwrap())
+    };
+    let held = simulation.buffers().0;
+    while account(&mut simulation)[0] > 0 {
+        let _ = simulation.turn();
+    }
+    assert_eq!(account(&mut simulation), [0, held]);
+    assert_eq!(simulation.buffers(), (0, 0));
 }
 
 /// A scenario that expects something else fails at that step: else the test above says nothing.

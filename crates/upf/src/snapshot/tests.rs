@@ -96,6 +96,35 @@ fn sessions_come_back_to_their_slots_and_an_smf_finds_them() {
     assert_eq!(said.0, Cause::NO_RESOURCES_AVAILABLE);
 }
 
+/// Whatever settings a UPF had before those of its file: rules come back with what they name, and
+/// find it when settings change behind that, too.
+#[test]
+fn rules_come_back_with_the_interfaces_that_they_name() {
+    for rounds in [0, 2] {
+        let (mut smf, seids) = some();
+        let settings = smf.upf.settings.clone();
+        let mut others = settings.clone();
+        others.interfaces.reverse();
+        for _ in 0..rounds {
+            smf.upf.store.settle(&Places::of(&others));
+            smf.upf.store.settle(&Places::of(&settings));
+        }
+        let text = file_of(&smf.upf, 0);
+        let (memory, restored) = restore(empty(&settings), &settings, 0, &text);
+        assert_eq!(restored, Ok(Some(3)));
+        let leads_by = |upf: &Upf| {
+            let slot = upf.store.slot_of(seids[0]).unwrap();
+            upf.store.session(slot).unwrap().fars[0].interface
+        };
+        let mut upf = new(Some(memory));
+        assert_eq!(leads_by(&upf), leads_by(&smf.upf));
+        upf.store.settle(&Places::of(&others));
+        assert_ne!(leads_by(&upf), leads_by(&smf.upf));
+        upf.store.settle(&Places::of(&settings));
+        assert_eq!(leads_by(&upf), leads_by(&smf.upf));
+    }
+}
+
 /// What is in memory is newer than any file.
 #[test]
 fn kept_memory_is_left_alone() {

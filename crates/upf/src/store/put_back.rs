@@ -4,6 +4,8 @@
 
 use super::{AT_FRESH, AT_MAGIC, AT_RECOVERY, MAGIC, Store, USES_MASK};
 use crate::model::Session;
+use crate::rules::Head;
+use crate::stored::Fields;
 
 impl Store {
     /// Whether nothing was kept in its memory.
@@ -37,7 +39,9 @@ impl Store {
         let at = self.slot_at(slot);
         self.set_word(self.uses_at(slot), session.head.seid >> 32 & USES_MASK);
         let image = at..at + self.slot_bytes;
-        session.write(&mut self.memory[image]);
+        let table = self.table();
+        session.write(&mut self.memory[image.clone()]);
+        Fields::<Head>::places().set(&mut self.memory[image], &table);
         self.fresh = slot + 1;
         self.set_word(AT_FRESH, self.fresh.into());
         self.live += 1;
