@@ -58,6 +58,9 @@ enum Command {
     /// Send segments of many connections for a benchmark
     #[command(name = bench::flow::dnat::SENDER, hide = true)]
     FlowConnections(bench::flow::dnat::SenderArguments),
+    /// Have sessions of a UPF by UDP for a benchmark
+    #[command(name = bench::upf::socket::SMF, hide = true)]
+    UpfSmf(bench::upf::socket::SmfArguments),
 }
 
 fn main() -> ExitCode {
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => bench::work_dir::sweep(&arguments),
         Command::FlowSender(arguments) => bench::flow::nftables::send(&arguments),
         Command::FlowConnections(arguments) => bench::flow::dnat::send(&arguments),
+        Command::UpfSmf(arguments) => bench::upf::socket::ask(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

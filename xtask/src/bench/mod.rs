@@ -29,11 +29,12 @@ mod pcs;
 mod port;
 mod quiet;
 mod report;
+mod running;
 mod series;
 mod stats;
 mod testpmd;
 mod truth;
-mod upf;
+pub(crate) mod upf;
 mod wake_up;
 pub(crate) mod work_dir;
 

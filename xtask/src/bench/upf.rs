@@ -15,6 +15,7 @@ mod operations;
 mod paging;
 mod scale;
 mod smf;
+pub(crate) mod socket;
 mod traffic;
 
 use std::time::Duration;
@@ -520,6 +521,7 @@ pub(super) fn run(
     let ns_per_tick = tsc::ns_per_tick(CALIBRATION);
     let (mut packets, mut beside) = (Packets::new(), Beside::default());
     let (mut hops, mut peers) = (Hops::default(), Peers::default());
+    let mut by_sockets = socket::Found::default();
     let eupf = Eupf::build(eupf_source, own.work_dir().path());
     for round in 0..rounds {
         let progress = |what| eprintln!("round {}/{rounds}: {what}", round + 1);
@@ -534,6 +536,13 @@ pub(super) fn run(
         }
         progress("operations");
         measure_operations(&mut beside, 4 * time);
+        progress("operations by sockets");
+        let folder = own.work_dir().path().join("socket");
+        match std::fs::create_dir_all(&folder).map(|()| own.binary()) {
+            Ok(Ok(binary)) => by_sockets.measure(binary, &folder, 10 * time),
+            Ok(Err(error)) => by_sockets.fail(&error.to_string()),
+            Err(error) => by_sockets.fail(&error.to_string()),
+        }
         progress("hops");
         measure_hops(&mut hops, own, extent);
         if extent == Extent::Brief {
@@ -570,6 +579,7 @@ pub(super) fn run(
             .to_owned(),
     ];
     notes.append(&mut beside.notes);
+    notes.append(&mut by_sockets.notes);
     notes.append(&mut peers.notes);
     notes.dedup();
     for (case, [own, ..]) in &packets {
@@ -578,6 +588,7 @@ pub(super) fn run(
     let mut rows = packet_rows(&packets, ns_per_tick);
     rows.extend(peer_rows(&packets, &peers));
     rows.extend(other_rows(&beside));
+    rows.extend(by_sockets.rows());
     rows.extend(hop_rows(&hops, extent));
     rows.extend(flood_rows(&hops));
     (rows, notes)

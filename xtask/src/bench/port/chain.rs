@@ -2,17 +2,13 @@
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::super::child::Guarded;
+use super::super::running::Running;
 
-/// Longest wait until all workers run.
-const START_TIMEOUT: Duration = Duration::from_secs(20);
-const NAME: &str = "ports";
+pub(super) const NAME: &str = "ports";
 
 /// Where the chain's nodes run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,79 +41,15 @@ pub(super) fn text(left: &str, right: &str, shape: Shape) -> String {
     }
 }
 
-/// A running chain; it ends when this is dropped.
-pub(super) struct Chain {
-    binary: PathBuf,
-    folder: PathBuf,
-    child: Guarded,
-}
-
-impl Chain {
-    /// Starts the chain of that file, within `words` of a namespace; returns when all of it runs.
-    pub(super) fn start(
-        binary: PathBuf,
-        folder: PathBuf,
-        text: &str,
-        enter: impl FnOnce(Vec<String>) -> Vec<String>,
-    ) -> Result<Self, String> {
-        let file = folder.join("chain.yaml");
-        std::fs::write(&file, text).map_err(|error| error.to_string())?;
-        let command = [
-            binary.display().to_string(),
-            "run".into(),
-            "--quiet".into(),
-            file.display().to_string(),
-        ];
-        let words = enter(command.into());
-        let log = folder.join("chain.log");
-        let environment = [("CATENA_RUNTIME_DIR", folder.as_path())];
-        let child = Guarded::start(&words[0], &words[1..], &environment, log)
-            .map_err(|error| format!("catena run: {error}"))?;
-        let mut chain = Self {
-            binary,
-            folder,
-            child,
-        };
-        let deadline = Instant::now() + START_TIMEOUT;
-        loop {
-            if let Some(status) = chain.child.ended() {
-                let cause = chain.child.error_tail();
-                return Err(format!("catena run: {status}: {cause}"));
-            }
-            let runs = |status: &Value| {
-                let mut workers = status["workers"].as_array()?.iter();
-                Some(workers.all(|worker| worker["state"] == "running"))
-            };
-            if chain.status().ok().as_ref().and_then(runs) == Some(true) {
-                return Ok(chain);
-            }
-            if Instant::now() >= deadline {
-                return Err("catena run: it did not run in time".to_owned());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+/// Mpps that the ports send, over so many seconds.
+pub(super) fn rate(chain: &Running, seconds: u32) -> Result<f64, String> {
+    let (before, start) = (sent(&chain.status()?), Instant::now());
+    std::thread::sleep(Duration::from_secs(seconds.into()));
+    let (after, elapsed) = (sent(&chain.status()?), start.elapsed());
+    if after == before {
+        return Err("catena: nothing was sent".to_owned());
     }
-
-    /// What `catena status` says.
-    pub(super) fn status(&self) -> Result<Value, String> {
-        let output = Command::new(&self.binary)
-            .args(["status", NAME, "--json"])
-            .env("CATENA_RUNTIME_DIR", &self.folder)
-            .output()
-            .map_err(|error| format!("catena status: {error}"))?;
-        serde_json::from_slice(&output.stdout).map_err(|error| format!("catena status: {error}"))
-    }
-
-    /// Mpps that the ports send, over so many seconds.
-    pub(super) fn rate(&self, seconds: u32) -> Result<f64, String> {
-        let (before, start) = (sent(&self.status()?), Instant::now());
-        std::thread::sleep(Duration::from_secs(seconds.into()));
-        let (after, elapsed) = (sent(&self.status()?), start.elapsed());
-        if after == before {
-            return Err("catena: nothing was sent".to_owned());
-        }
-        Ok((after - before) as f64 / elapsed.as_secs_f64() / 1e6)
-    }
+    Ok((after - before) as f64 / elapsed.as_secs_f64() / 1e6)
 }
 
 /// Packets that ports have sent.

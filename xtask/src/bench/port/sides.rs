@@ -7,7 +7,8 @@ use std::process::Command;
 
 use super::super::Session;
 use super::super::extent::Extent;
-use super::chain::{Chain, Shape, copied, sent, text};
+use super::super::running::Running;
+use super::chain::{NAME, Shape, copied, rate, sent, text};
 use super::kernel;
 use super::lab::Lab;
 use super::tcp::{Hosts, Way};
@@ -111,7 +112,7 @@ impl Places {
             Side::Floor => {
                 let size = format!("{{ generator: {{ size: {PACKET_SIZE} }} }}");
                 let text = text(&size, "{ sink: {} }", Shape::OneWay { core });
-                self.chain(session, &text)?.rate(seconds)
+                rate(&self.chain(session, &text)?, seconds)
             }
             Side::Null => self.null(session),
             Side::TestpmdNull => {
@@ -173,15 +174,22 @@ impl Places {
     }
 
     /// A chain in this namespace.
-    fn chain(&self, session: &Session, text: &str) -> Result<Chain, String> {
-        Chain::start(binary(session)?, self.folder.clone(), text, |words| words)
+    fn chain(&self, session: &Session, text: &str) -> Result<Running, String> {
+        Running::start(
+            binary(session)?,
+            self.folder.clone(),
+            (NAME, text),
+            |words| words,
+        )
     }
 
     /// A chain in the lab's.
-    fn in_lab(&self, session: &Session, text: &str) -> Result<(&Lab, Chain), String> {
+    fn in_lab(&self, session: &Session, text: &str) -> Result<(&Lab, Running), String> {
         let lab = self.lab.as_ref().map_err(Clone::clone)?;
         let folder = self.folder.clone();
-        let chain = Chain::start(binary(session)?, folder, text, |words| lab.words(words))?;
+        let chain = Running::start(binary(session)?, folder, (NAME, text), |words| {
+            lab.words(words)
+        })?;
         Ok((lab, chain))
     }
 
@@ -191,7 +199,7 @@ impl Places {
             [0, 1].map(|at| dpdk(&format!("net_null{at},size={PACKET_SIZE}"), &plugin));
         let core = session.cores[0];
         let text = text(&left, &right, Shape::BothWays { core });
-        self.chain(session, &text)?.rate(session.seconds)
+        rate(&self.chain(session, &text)?, session.seconds)
     }
 
     fn memif(&self, session: &mut Session) -> Result<f64, String> {

@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use super::super::child::{Guarded, output};
 use super::super::install;
-use super::chain::Chain;
+use super::super::running::Running;
+use super::chain::NAME;
 use super::lab::Lab;
 
 /// How long the server may take until it listens.
@@ -118,7 +119,7 @@ impl Hosts {
     }
 
     /// A chain of four workers that carries both ways.
-    fn chain(&self, port: impl Fn(&str, &str) -> String) -> Result<Chain, String> {
+    fn chain(&self, port: impl Fn(&str, &str) -> String) -> Result<Running, String> {
         let [left, right] = [0, 1].map(|at| port(["left", "right"][at], &self.ends[at]));
         let text = format!(
             "name: ports\nports:\n  left: {{ {left} }}\n  right: {{ {right} }}\nnfs:\n  \
@@ -127,7 +128,12 @@ impl Hosts {
              run: {{ mode: process, buffers: {{ 128KiB: 256 }} }}\n"
         );
         let enter = |words| within(&self.middle, words);
-        Chain::start(self.binary.clone(), self.folder.clone(), &text, enter)
+        Running::start(
+            self.binary.clone(),
+            self.folder.clone(),
+            (NAME, &text),
+            enter,
+        )
     }
 
     fn iperf3(&self, address: &str, seconds: u32) -> Result<f64, String> {

@@ -75,23 +75,28 @@ impl Flood {
         })
     }
 
-    /// A capture of its packets (pcap, Ethernet).
+    /// A capture of its packets.
     fn capture(self) -> Result<Vec<u8>, String> {
-        let mut bytes = Vec::new();
-        let word = |bytes: &mut Vec<u8>, value: u32| bytes.extend_from_slice(&value.to_le_bytes());
-        for value in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1] {
+        let frames: Result<Vec<_>, _> = (0..PACKETS).map(|number| self.frame(number)).collect();
+        capture(&frames?)
+    }
+}
+
+/// A capture of frames (pcap, Ethernet).
+pub(super) fn capture(frames: &[Vec<u8>]) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let word = |bytes: &mut Vec<u8>, value: u32| bytes.extend_from_slice(&value.to_le_bytes());
+    for value in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1] {
+        word(&mut bytes, value);
+    }
+    for (number, frame) in (0..).zip(frames) {
+        let len = u32::try_from(frame.len()).map_err(|error| error.to_string())?;
+        for value in [0, number, len, len] {
             word(&mut bytes, value);
         }
-        for number in 0..PACKETS {
-            let frame = self.frame(number)?;
-            let len = u32::try_from(frame.len()).map_err(|error| error.to_string())?;
-            for value in [0, u32::from(number), len, len] {
-                word(&mut bytes, value);
-            }
-            bytes.extend_from_slice(&frame);
-        }
-        Ok(bytes)
+        bytes.extend_from_slice(frame);
     }
+    Ok(bytes)
 }
 
 /// Measures latency at a rate, in Mpps, beside a flood, or beside one packet of it a second.

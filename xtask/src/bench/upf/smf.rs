@@ -36,8 +36,8 @@ use super::super::flow::workload::BURST;
 
 pub(super) const N3: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 1);
 pub(super) const GNB: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 2);
-const N4: Ipv4Addr = Ipv4Addr::new(10, 4, 0, 1);
-const SMF: Ipv4Addr = Ipv4Addr::new(10, 4, 0, 2);
+pub(super) const N4: Ipv4Addr = Ipv4Addr::new(10, 4, 0, 1);
+pub(super) const SMF: Ipv4Addr = Ipv4Addr::new(10, 4, 0, 2);
 /// The frames' MAC addresses decide nothing.
 const FRAME: Frame = Frame {
     src: MacAddr([2, 0, 0, 0, 0, 2]),
@@ -171,6 +171,15 @@ pub(super) fn set_up(sequence: u32) -> Result<Vec<u8>, String> {
 }
 
 pub(super) fn establishment(sequence: u32, rules: Rules) -> Result<Vec<u8>, String> {
+    establishment_of(sequence, rules, None)
+}
+
+/// As [`establishment`], of a session whose TEID and UE address the SMF chooses.
+pub(super) fn establishment_of(
+    sequence: u32,
+    rules: Rules,
+    own: Option<(u32, Ipv4Addr)>,
+) -> Result<Vec<u8>, String> {
     let header = Header::new(
         MessageType::SESSION_ESTABLISHMENT_REQUEST,
         Some(0),
@@ -185,7 +194,9 @@ pub(super) fn establishment(sequence: u32, rules: Rules) -> Result<Vec<u8>, Stri
         };
         writer.put(key::F_SEID, &f_seid)?;
         for is_uplink in [true, false] {
-            writer.group(IeType::CREATE_PDR, |writer| pdr(writer, rules, is_uplink))?;
+            writer.group(IeType::CREATE_PDR, |writer| {
+                pdr(writer, rules, own, is_uplink)
+            })?;
         }
         writer.group(IeType::CREATE_FAR, |writer| {
             writer.put(key::FAR_ID, &FarId(1))?;
@@ -234,7 +245,12 @@ pub(super) fn establishment(sequence: u32, rules: Rules) -> Result<Vec<u8>, Stri
     })
 }
 
-fn pdr(writer: &mut Writer<'_>, rules: Rules, is_uplink: bool) -> Result<(), Full> {
+fn pdr(
+    writer: &mut Writer<'_>,
+    rules: Rules,
+    own: Option<(u32, Ipv4Addr)>,
+    is_uplink: bool,
+) -> Result<(), Full> {
     let number = if is_uplink { 1 } else { 2 };
     writer.put(key::PDR_ID, &PdrId(number))?;
     writer.put(key::PRECEDENCE, &100)?;
@@ -250,13 +266,21 @@ fn pdr(writer: &mut Writer<'_>, rules: Rules, is_uplink: bool) -> Result<(), Ful
                 v6: false,
                 choose_id: None,
             };
-            writer.put(key::F_TEID, &choose)?;
+            let given = own.map(|(teid, _)| FTeid::Given {
+                teid,
+                v4: Some(N3),
+                v6: None,
+            });
+            writer.put(key::F_TEID, &given.unwrap_or(choose))?;
         } else {
             writer.put(key::NETWORK_INSTANCE, &&b"internet"[..])?;
         }
         let is_v6 = rules == Rules::MeteredV6;
         let address = UeIpAddress {
-            v4: (!is_v6).then_some(Allocation::Choose),
+            v4: match own {
+                Some((_, ue)) => Some(Allocation::Given(ue)),
+                None => (!is_v6).then_some(Allocation::Choose),
+            },
             v6: is_v6.then_some(Allocation::Choose),
             is_destination: !is_uplink,
             ..UeIpAddress::default()
