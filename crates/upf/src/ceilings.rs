@@ -2,11 +2,14 @@
 //!
 //! Fourth step of a packet's way through the UPF, with its QERs: a packet that its QERs let pass
 //! passes the ceiling of its slice and that of its network instance too, or is charged to none of
-//! them. And on N4: what QERs guarantee (GBR) is given to no more sessions than there is room for.
+//! them. What a QER guarantees (GBR) passes whatever others have taken, and is charged first, as it
+//! were: what others get is the rest. On N4, no more is guaranteed than there is room for.
 //! Rates are averages over [`WINDOW_MS`], of bytes from the IP header on.
 //! Limits: [`CEILING_COUNT_MAX`] ceilings. What they remember of rates is not kept over a kill;
 //! what is guaranteed is found anew in the sessions. Specification: TS 23.501 5.15, 5.7.1.5; TS
 //! 29.244 5.4.4, 7.5.2.2.
+
+use std::collections::HashMap;
 
 use catena_wire::pfcp::{Cause, IeType};
 use serde_json::{Value, json};
@@ -36,17 +39,35 @@ struct Ceiling {
     guaranteed_kbps: [u64; 2],
 }
 
+/// What a QER guarantees to a packet's direction, and whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guarantee {
+    /// SEID of its session, and QER ID.
+    pub whose: (u64, u32),
+    /// Guaranteed bit rate.
+    pub kbps: u64,
+    /// Averaging Window, in ms.
+    pub window_ms: u32,
+}
+
 /// What a packet was charged to, and how that was before.
 #[derive(Debug, Default)]
 pub struct Charged {
     before: [Option<(usize, GcraState)>; CHARGED_COUNT_MAX],
+    /// Of the guarantee by which it passes.
+    guaranteed: Option<((u64, u32), GcraState)>,
     way: usize,
     len: u64,
 }
 
 /// All ceilings.
 #[derive(Debug)]
-pub struct Ceilings(Vec<Ceiling>);
+pub struct Ceilings {
+    all: Vec<Ceiling>,
+    /// What of guarantees is used, by SEID and QER ID, uplink and downlink; nothing yet of those
+    /// that are not in it.
+    guaranteed: HashMap<(u64, u32), [GcraState; 2]>,
+}
 
 /// A shard's part of a number: exact, so that the parts of all are the whole.
 fn part_of(whole: u64, (shard, count): (u16, u16)) -> u64 {
@@ -69,22 +90,25 @@ impl Ceilings {
             stopped: [0; 2],
             guaranteed_kbps: [0; 2],
         };
-        Self(terms.iter().map(ceiling).collect())
+        Self {
+            all: terms.iter().map(ceiling).collect(),
+            guaranteed: HashMap::new(),
+        }
     }
 
     /// Whether there is none: then packets need not say whose they are.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// Charges a packet of a slice and a network instance; none if one of their ceilings stops it,
-    /// and then it is charged to none.
+    /// and then it is charged to none. What is within a guarantee no ceiling stops.
     pub fn charge(
         &mut self,
         (slice, instance): (u32, u8),
-        is_uplink: bool,
-        len: usize,
+        guarantee: Option<Guarantee>,
+        (is_uplink, len): (bool, usize),
         now_ns: u64,
     ) -> Option<Charged> {
         let mut charged = Charged {
@@ -93,8 +117,10 @@ impl Ceilings {
             ..Charged::default()
         };
         let (way, mut count) = (charged.way, 0);
-        for at in 0..self.0.len() {
-            let ceiling = &mut self.0[at];
+        charged.guaranteed = guarantee.and_then(|one| self.use_guarantee(one, (way, len), now_ns));
+        let is_guaranteed = charged.guaranteed.is_some();
+        for at in 0..self.all.len() {
+            let ceiling = &mut self.all[at];
             let is_its = match ceiling.terms.scope {
                 Scope::Instance(one) => one == instance,
                 Scope::Slice(one) => one == slice,
@@ -105,7 +131,15 @@ impl Ceilings {
             let before = ceiling.states[way];
             let rate = ceiling.terms.bytes_per_s[way];
             let state = &mut ceiling.states[way];
-            if rate.is_some_and(|rate| !qer::charge(rate, WINDOW_MS, state, now_ns, len)) {
+            let passes = match rate {
+                None => true,
+                Some(rate) if is_guaranteed => {
+                    qer::owe(rate, WINDOW_MS, state, now_ns, len);
+                    true
+                }
+                Some(rate) => qer::charge(rate, WINDOW_MS, state, now_ns, len),
+            };
+            if !passes {
                 ceiling.stopped[way] += 1;
                 self.give_back(&charged);
                 return None;
@@ -117,13 +151,33 @@ impl Ceilings {
         Some(charged)
     }
 
+    /// Charges a packet to a guarantee, if there is room in it; how that was before.
+    fn use_guarantee(
+        &mut self,
+        guarantee: Guarantee,
+        (way, len): (usize, usize),
+        now_ns: u64,
+    ) -> Option<((u64, u32), GcraState)> {
+        let states = self.guaranteed.entry(guarantee.whose).or_default();
+        let before = states[way];
+        let bytes_per_s = guarantee.kbps.saturating_mul(125);
+        let window_ms = guarantee.window_ms;
+        let passes = qer::charge(bytes_per_s, window_ms, &mut states[way], now_ns, len);
+        passes.then_some((guarantee.whose, before))
+    }
+
     /// Takes a packet's charge back: something else has stopped it.
     pub fn give_back(&mut self, charged: &Charged) {
         for (at, before) in charged.before.iter().flatten() {
-            if let Some(ceiling) = self.0.get_mut(*at) {
+            if let Some(ceiling) = self.all.get_mut(*at) {
                 ceiling.states[charged.way] = *before;
                 ceiling.passed[charged.way] -= charged.len;
             }
+        }
+        if let Some((whose, before)) = charged.guaranteed
+            && let Some(states) = self.guaranteed.get_mut(&whose)
+        {
+            states[charged.way] = before;
         }
     }
 
@@ -137,7 +191,7 @@ impl Ceilings {
         after: &Session,
         settings: &Settings,
     ) -> Result<(), Fault> {
-        let has_room = self.0.iter().all(|ceiling| {
+        let has_room = self.all.iter().all(|ceiling| {
             let old = before.map_or([0; 2], |session| ceiling.share(session, settings));
             let new = ceiling.share(after, settings);
             (0..2).all(|way| {
@@ -152,7 +206,8 @@ impl Ceilings {
 
     /// Notes that a session guarantees something else than it did.
     pub fn note(&mut self, before: Option<&Session>, after: Option<&Session>, settings: &Settings) {
-        for ceiling in &mut self.0 {
+        self.forget(before, after);
+        for ceiling in &mut self.all {
             let old = before.map_or([0; 2], |session| ceiling.share(session, settings));
             let new = after.map_or([0; 2], |session| ceiling.share(session, settings));
             for way in 0..2 {
@@ -162,9 +217,28 @@ impl Ceilings {
         }
     }
 
+    /// Forgets what was used of guarantees that are gone.
+    fn forget(&mut self, before: Option<&Session>, after: Option<&Session>) {
+        if self.guaranteed.is_empty() {
+            return;
+        }
+        let gives = |session: &Session, id: u32| {
+            let mut qers = session.qers.iter();
+            qers.any(|qer| qer.id == id && qer.gbr_kbps.is_some())
+        };
+        for (session, qer) in before
+            .into_iter()
+            .flat_map(|session| session.qers.iter().map(move |qer| (session, qer)))
+        {
+            if !after.is_some_and(|after| gives(after, qer.id)) {
+                self.guaranteed.remove(&(session.head.seid, qer.id));
+            }
+        }
+    }
+
     /// For people and tools.
     pub fn shown(&self) -> Value {
-        let list = self.0.iter().map(|ceiling| {
+        let list = self.all.iter().map(|ceiling| {
             let terms = &ceiling.terms;
             let of = |way: usize| {
                 json!({

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use catena_wire::pfcp::value::flags::{ApplyAction, UsageReportTrigger};
 
 use crate::application::Look;
+use crate::ceilings::Guarantee;
 use crate::decision::{Decision, Found, Hold, Why};
 use crate::ethernet::filter;
 use crate::marking::{Marking, UNMARKED};
@@ -220,6 +221,23 @@ pub(crate) fn charge(
     })?;
     count(image, urrs.as_slice(), passed, triggers, false);
     Ok(())
+}
+
+/// What is guaranteed to a packet: by the first of its QERs that guarantees anything.
+pub(crate) fn guarantee(image: &Image<'_>, ruled: &Ruled) -> Option<Guarantee> {
+    let mut records = ruled
+        .qers
+        .as_slice()
+        .iter()
+        .filter_map(|place| image.record::<Qer>(*place));
+    records.find_map(|record| {
+        let [ul, dl] = Q::gbr_kbps().get(record)?;
+        Some(Guarantee {
+            whose: (image.seid(), Q::id().get(record)),
+            kbps: if ruled.is_uplink() { ul } else { dl },
+            window_ms: Q::window_ms().get(record).unwrap_or(qer::WINDOW_MS),
+        })
+    })
 }
 
 /// Counts a packet that was dropped behind its PDR, for URRs with a threshold of downlink ones.

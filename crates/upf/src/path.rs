@@ -18,7 +18,7 @@ use crate::application::flows::Marks;
 use crate::ceilings::Ceilings;
 use crate::copies;
 use crate::decision::{Decision, Found, Hold, Why};
-use crate::enforce::{Ruled, Triggers, charge, count_dropped, instance, ruled};
+use crate::enforce::{Ruled, Triggers, charge, count_dropped, guarantee, instance, ruled};
 use crate::forward::{Departure, Unfit, depart, forward, join};
 use crate::frame;
 use crate::group::{Member, SWITCH};
@@ -381,7 +381,9 @@ fn admit<'a>(
                 true => None,
                 false => {
                     let whose = (image.slice(), ruled.instance(settings));
-                    let charged = ceilings.charge(whose, ruled.is_uplink(), len, now_ns);
+                    let guarantee = guarantee(image, ruled);
+                    let what = (ruled.is_uplink(), len);
+                    let charged = ceilings.charge(whose, guarantee, what, now_ns);
                     Some(charged.ok_or(Unfit::Dropped(Why::Ceiling))?)
                 }
             };

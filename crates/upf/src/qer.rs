@@ -185,6 +185,22 @@ pub(crate) fn charge(
     Gcra::charge((bytes_per_s, burst), state, now_ns, cost).unwrap_or(false)
 }
 
+/// Charges a packet that passes whatever the rate says.
+pub(crate) fn owe(
+    bytes_per_s: u64,
+    window_ms: u32,
+    state: &mut GcraState,
+    now_ns: u64,
+    len: usize,
+) {
+    let burst = bytes_per_s.saturating_mul(window_ms.into()) / 1000;
+    let burst = burst.clamp(BURST_BYTES_MIN, BURST_BYTES_MAX);
+    let cost = u32::try_from(len).unwrap_or(u32::MAX);
+    if let Ok(meter) = Gcra::new(bytes_per_s, burst) {
+        meter.owe(state, now_ns, cost);
+    }
+}
+
 impl PacketRate {
     /// No limit.
     pub const NONE: Self = Self {

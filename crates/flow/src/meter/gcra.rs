@@ -122,6 +122,22 @@ impl Gcra {
         passes
     }
 
+    /// Charges a packet that passes whatever the rate says, as one that is guaranteed elsewhere:
+    /// those that are not pass the later. No more than two bursts are owed at once.
+    pub fn owe(&self, state: &mut GcraState, now_ns: u64, cost: u32) {
+        let now = Span {
+            ns: now_ns,
+            fraction: 0,
+        };
+        let stored = Span {
+            ns: state.0.ns,
+            fraction: state.0.fraction.min(self.rate - 1),
+        };
+        let next = self.sum(stored.max(now), self.span(cost));
+        let most = self.sum(self.sum(now, self.limit), self.limit);
+        state.0 = next.min(most);
+    }
+
     #[inline]
     fn span(&self, cost: u32) -> Span {
         if cost == 1 {

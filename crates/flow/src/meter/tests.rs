@@ -87,6 +87,40 @@ fn a_meter_of_the_moment_decides_as_one_that_is_kept() {
     }
 }
 
+/// What is owed is charged as what passes; where the burst is used up it is owed beyond that, by
+/// one burst more, and others wait for it.
+#[test]
+fn what_is_owed_is_charged_up_to_two_bursts() {
+    let mut random = Random(7);
+    for _ in 0..2000 {
+        let (rate, burst) = (random.magnitude(40), random.magnitude(18));
+        let meter = Gcra::new(rate, burst).unwrap();
+        let (mut passed, mut owed) = (GcraState::default(), GcraState::default());
+        let now_ns = random.magnitude(50);
+        let mut sum = 0u64;
+        loop {
+            let cost = random.magnitude(14) as u32;
+            let passes = meter.passes(&mut passed, now_ns, cost);
+            if !passes {
+                break;
+            }
+            meter.owe(&mut owed, now_ns, cost);
+            sum += u64::from(cost);
+            assert_eq!(owed, passed, "{meter:?}");
+        }
+        assert!(sum <= burst);
+        for _ in 0..2 {
+            meter.owe(&mut owed, now_ns, u32::try_from(burst).unwrap());
+        }
+        // A burst later it is as after one; another one later, as after none.
+        let burst_ns = (burst as u128 * 1_000_000_000).div_ceil(rate.into());
+        let burst_ns = u64::try_from(burst_ns).unwrap();
+        assert!(!meter.passes(&mut owed.clone(), now_ns + burst_ns - 1, 1));
+        let later_ns = now_ns + 2 * burst_ns + 2;
+        assert!(meter.passes(&mut owed, later_ns, u32::try_from(burst).unwrap()));
+    }
+}
+
 #[test]
 fn gcra_equals_a_full_bucket_over_random_arrivals() {
     let (mut random, mut passed) = (Random(1), 0u64);

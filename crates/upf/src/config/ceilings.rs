@@ -26,10 +26,10 @@ pub struct CeilingConfig {
     /// Most bits per second of its UEs' downlink packets; no limit if left out.
     #[serde(default)]
     pub dl: Option<Rate>,
-    /// Most that QERs of its sessions may guarantee uplink (GBR); no limit if left out.
+    /// Most that QERs of its sessions may guarantee uplink (GBR); `ul` if left out.
     #[serde(default)]
     pub guaranteed_ul: Option<Rate>,
-    /// Most that QERs of its sessions may guarantee downlink (GBR); no limit if left out.
+    /// Most that QERs of its sessions may guarantee downlink (GBR); `dl` if left out.
     #[serde(default)]
     pub guaranteed_dl: Option<Rate>,
 }
@@ -89,11 +89,20 @@ pub(super) fn ceilings(
             bits("guaranteed_ul", one.guaranteed_ul),
             bits("guaranteed_dl", one.guaranteed_dl),
         ];
+        for (way, field) in ["guaranteed_ul", "guaranteed_dl"].into_iter().enumerate() {
+            let limits = rates[way].zip(guaranteed[way]);
+            if limits.is_some_and(|(most, guaranteed)| guaranteed > most) {
+                let what = "it is more than the ceiling lets pass".to_owned();
+                add(path(field), what, "write less, or a higher ceiling");
+            }
+        }
         all.push(Terms {
             name: name.clone(),
             scope,
             bytes_per_s: rates.map(|rate| rate.map(|bits| bits / 8)),
-            guaranteed_kbps: guaranteed.map(|rate| rate.map(|bits| bits / 1000)),
+            // No more is guaranteed than there is.
+            guaranteed_kbps: [0, 1]
+                .map(|way| guaranteed[way].or(rates[way]).map(|bits| bits / 1000)),
         });
     }
     all

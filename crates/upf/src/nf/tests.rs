@@ -81,6 +81,22 @@ fn smfs_to_ask_are_named_once_and_are_heard() {
 }
 
 #[test]
+fn no_more_is_guaranteed_than_a_ceiling_lets_pass() {
+    let mut wrong = settings();
+    wrong["ceilings"] = json!([
+        { "slice": "1", "ul": "10Mbps", "guaranteed_ul": "11Mbps" },
+        { "network_instance": "internet", "dl": "10Mbps", "guaranteed_dl": "10Mbps" },
+    ]);
+    let errors = NfBench::new(&KIND, &wrong, &[]).err().unwrap_or_default();
+    let said: Vec<String> = errors
+        .iter()
+        .map(|one| format!("{}: {}", one.path, one.message))
+        .collect();
+    let what = "ceilings[0].guaranteed_ul: it is more than the ceiling lets pass";
+    assert_eq!(said, [what]);
+}
+
+#[test]
 fn policies_are_named_once_and_lead_to_data_networks() {
     let policies = json!([
         { "name": "video", "interface": "n6" }, { "name": "video", "interface": "n3" },
