@@ -10,7 +10,7 @@ mkdir -p "$oracles/pfcpsim"
 failed=0
 place=$oracles/go-pfcp
 source=crates/wire/tests/oracle/go
-if [ ! -x "$place" ] || [ "$source/main.go" -nt "$place" ] || [ "$source/go.mod" -nt "$place" ]; then
+if [ ! -x "$place" ] || [ -n "$(find "$source" -type f -newer "$place")" ]; then
     (cd "$source" && go build -buildvcs=false -o "$place" .) || failed=1
 fi
 place=$oracles/pfcpsim

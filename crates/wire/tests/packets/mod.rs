@@ -6,7 +6,11 @@ use catena_wire::ip::Protocol;
 use catena_wire::options::Options;
 use catena_wire::{arp, ethernet, gtpu, icmpv4, ipv4, ipv6, mpcp, tcp, udp, vlan};
 
+pub(crate) mod nodes;
+pub(crate) mod reports;
+pub(crate) mod rules;
 pub(crate) mod sessions;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// xorshift64* of Vigna, "An experimental exploration of Marsaglia's xorshift generators" (2016).
@@ -259,6 +263,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let suffixes = layers
         .iter()
         .flat_map(|parts| (0..parts.len()).map(|at| parts[at..].concat()));
-    let inner = inner.into_iter().chain(tunnelled).chain(sessions::all());
+    let messages = sessions::all().into_iter().chain(nodes::all());
+    let messages = messages.chain(rules::all()).chain(reports::all());
+    let messages = messages.map(|sample| sample.bytes);
+    let inner = inner.into_iter().chain(tunnelled).chain(messages);
     suffixes.chain(inner).collect()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages of PFCP as a control plane and a UPF exchange them. Others make the same ones with
-//! their own codecs, in `tests/oracle`.
+//! Messages of PFCP as a control plane and a UPF exchange them: of sessions here, of nodes, rules
+//! and reports beside. Others make the same ones with their own codecs, in `tests/oracle`.
 
 use catena_wire::pfcp::cause::Cause;
 use catena_wire::pfcp::value::address::{
@@ -25,9 +25,28 @@ use catena_wire::pfcp::value::{
 use catena_wire::pfcp::{Full, Header, IeType, MessageType, Writer, key};
 use std::net::Ipv4Addr;
 
-const NODE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+pub(crate) const NODE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-fn message(
+/// One message.
+pub(crate) struct Sample {
+    /// As the other codecs call it.
+    #[allow(dead_code, reason = "some tests want bytes alone")]
+    pub(crate) name: &'static str,
+    /// The first release in which it means what it says: not all codecs know the later ones.
+    #[allow(dead_code, reason = "some tests want bytes alone")]
+    pub(crate) release: u8,
+    pub(crate) bytes: Vec<u8>,
+}
+
+pub(crate) fn sample(name: &'static str, release: u8, bytes: Vec<u8>) -> Sample {
+    Sample {
+        name,
+        release,
+        bytes,
+    }
+}
+
+pub(crate) fn message(
     message_type: MessageType,
     seid: Option<u64>,
     fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
@@ -41,7 +60,7 @@ fn message(
     bytes
 }
 
-pub(crate) fn association_setup() -> Vec<u8> {
+fn association_setup() -> Vec<u8> {
     message(MessageType::ASSOCIATION_SETUP_RESPONSE, None, |writer| {
         writer.put(key::NODE_ID, &NodeId::V4(NODE))?;
         writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
@@ -94,7 +113,7 @@ fn create_pdr(writer: &mut Writer<'_>) -> Result<(), Full> {
     })
 }
 
-pub(crate) fn establishment() -> Vec<u8> {
+fn establishment() -> Vec<u8> {
     message(
         MessageType::SESSION_ESTABLISHMENT_REQUEST,
         Some(0),
@@ -152,7 +171,7 @@ pub(crate) fn establishment() -> Vec<u8> {
     )
 }
 
-pub(crate) fn report() -> Vec<u8> {
+fn report() -> Vec<u8> {
     message(MessageType::SESSION_REPORT_REQUEST, Some(7), |writer| {
         writer.put(key::REPORT_TYPE, &(ReportType::DLDR | ReportType::USAR))?;
         writer.group(IeType::DOWNLINK_DATA_REPORT, |data| {
@@ -177,7 +196,7 @@ pub(crate) fn report() -> Vec<u8> {
 }
 
 /// A handover among other changes: a tunnel that moves, with an end marker.
-pub(crate) fn modification() -> Vec<u8> {
+fn modification() -> Vec<u8> {
     message(
         MessageType::SESSION_MODIFICATION_REQUEST,
         Some(7),
@@ -213,7 +232,7 @@ pub(crate) fn modification() -> Vec<u8> {
 }
 
 /// What a session's end answers: its last usage.
-pub(crate) fn deletion() -> Vec<u8> {
+fn deletion() -> Vec<u8> {
     message(MessageType::SESSION_DELETION_RESPONSE, Some(7), |writer| {
         writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
         writer.group(IeType::USAGE_REPORT_DELETION, |report| {
@@ -234,7 +253,7 @@ pub(crate) fn deletion() -> Vec<u8> {
 }
 
 /// What an application is known by.
-pub(crate) fn pfds() -> Vec<u8> {
+fn pfds() -> Vec<u8> {
     message(MessageType::PFD_MANAGEMENT_REQUEST, None, |writer| {
         writer.group(IeType::APPLICATION_ID_PFDS, |pfds| {
             pfds.put(key::APPLICATION_ID, &&b"video"[..])?;
@@ -267,8 +286,7 @@ const fn dscp(value: u8) -> TrafficClass {
 }
 
 /// What an SMF wants to know of GTP-U paths.
-#[allow(dead_code, reason = "some tests take the others")]
-pub(crate) fn path_control() -> Vec<u8> {
+fn path_control() -> Vec<u8> {
     message(MessageType::ASSOCIATION_UPDATE_REQUEST, None, |writer| {
         writer.put(key::NODE_ID, &NodeId::V4(NODE))?;
         let group = IeType::GTP_U_PATH_QOS_CONTROL_INFORMATION;
@@ -290,8 +308,7 @@ pub(crate) fn path_control() -> Vec<u8> {
 }
 
 /// What a UPF tells of a GTP-U path.
-#[allow(dead_code, reason = "some tests take the others")]
-pub(crate) fn path_report() -> Vec<u8> {
+fn path_report() -> Vec<u8> {
     message(MessageType::NODE_REPORT_REQUEST, None, |writer| {
         writer.put(key::NODE_ID, &NodeId::V4(NODE))?;
         writer.put(key::NODE_REPORT_TYPE, &NodeReportType::GPQR)?;
@@ -312,17 +329,15 @@ pub(crate) fn path_report() -> Vec<u8> {
     })
 }
 
-/// All of them.
-#[allow(dead_code, reason = "some tests name each")]
-pub(crate) fn all() -> [Vec<u8>; 8] {
+pub(crate) fn all() -> [Sample; 8] {
     [
-        association_setup(),
-        establishment(),
-        report(),
-        modification(),
-        deletion(),
-        pfds(),
-        path_control(),
-        path_report(),
+        sample("association_setup", 15, association_setup()),
+        sample("establishment", 15, establishment()),
+        sample("report", 15, report()),
+        sample("modification", 15, modification()),
+        sample("deletion", 15, deletion()),
+        sample("pfds", 15, pfds()),
+        sample("path_control", 17, path_control()),
+        sample("path_report", 17, path_report()),
     ]
 }

@@ -2,227 +2,118 @@
 
 // Answers of go-pfcp about PFCP: one line for each question on standard input.
 //
-//	build NAME  a message of tests/packets/sessions.rs, as hex
-//	again HEX   the message that go-pfcp reads and writes again
+//	build NAME    a message of tests/packets, as hex
+//	go-pfcp HEX   the message that go-pfcp reads and writes again from the values it found, as hex;
+//	              behind it the numbers of IEs that it keeps as octets or misreads, or "-"
 package main
 
 import (
 	"bufio"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"os"
 	"strings"
-	"time"
 
-	"github.com/wmnsk/go-pfcp/ie"
+	"github.com/wmnsk/go-pfcp"
 	"github.com/wmnsk/go-pfcp/message"
 )
 
-const sequence = 0x010203
-
-// Seconds since 1900 as an instant.
-func instant(seconds int64) time.Time {
-	return time.Unix(seconds-2208988800, 0)
+var messages = map[string]func() message.Message{
+	"association_setup":            associationSetup,
+	"establishment":                establishment,
+	"report":                       report,
+	"modification":                 modification,
+	"deletion":                     deletion,
+	"pfds":                         pfds,
+	"path_control":                 pathControl,
+	"path_report":                  pathReport,
+	"heartbeat":                    heartbeat,
+	"heartbeat_response":           heartbeatResponse,
+	"heartbeat_from":               heartbeatFrom,
+	"association_of_a_set":         associationOfASet,
+	"association_update_release":   associationUpdateRelease,
+	"association_update_told":      associationUpdateTold,
+	"association_update_response":  associationUpdateResponse,
+	"association_release":          associationRelease,
+	"association_release_response": associationReleaseResponse,
+	"version_not_supported":        versionNotSupported,
+	"pfds_refused":                 pfdsRefused,
+	"path_failure":                 pathFailure,
+	"path_recovery":                pathRecovery,
+	"node_report_refused":          nodeReportRefused,
+	"set_deletion":                 setDeletion,
+	"set_deletion_of_a_upf":        setDeletionOfAUpf,
+	"set_deletion_refused":         setDeletionRefused,
+	"set_deletion_response":        setDeletionResponse,
+	"set_modification":             setModification,
+	"set_modification_refused":     setModificationRefused,
+	"endpoints":                    endpoints,
+	"endpoints_changed":            endpointsChanged,
+	"addresses":                    addresses,
+	"ethernet":                     ethernet,
+	"tags":                         tags,
+	"charging":                     charging,
+	"charging_that_ends":           chargingThatEnds,
+	"qos":                          qos,
+	"packet_rates":                 packetRates,
+	"redirection":                  redirection,
+	"redirection_of_both":          redirectionOfBoth,
+	"outer_headers":                outerHeaders,
+	"unknown_ies":                  unknownIes,
+	"slice":                        slice,
+	"monitoring":                   monitoring,
+	"established":                  established,
+	"established_with_addresses":   establishedWithAddresses,
+	"refused":                      refused,
+	"queried":                      queried,
+	"queried_packets":              queriedPackets,
+	"told":                         told,
+	"told_of_stations":             toldOfStations,
+	"monitored":                    monitored,
+	"buffered":                     buffered,
+	"buffered_for_long":            bufferedForLong,
+	"redirected":                   redirected,
 }
 
-func associationSetup() message.Message {
-	return message.NewAssociationSetupResponse(sequence,
-		ie.NewNodeID("192.0.2.1", "", ""),
-		ie.NewCause(ie.CauseRequestAccepted),
-		ie.NewRecoveryTimeStamp(instant(0xe8000001)),
-		ie.NewUPFunctionFeatures(0x10, 0x01),
-	)
+func written(found message.Message) (string, error) {
+	bytes := make([]byte, found.MarshalLen())
+	if err := found.MarshalTo(bytes); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(bytes), nil
 }
 
-func establishment() message.Message {
-	return message.NewSessionEstablishmentRequest(0, 0, 0, sequence, 0,
-		ie.NewNodeID("192.0.2.1", "", ""),
-		ie.NewFSEID(0x0102030405060708, net.ParseIP("192.0.2.1"), nil),
-		ie.NewCreatePDR(
-			ie.NewPDRID(1),
-			ie.NewPrecedence(100),
-			ie.NewPDI(
-				ie.NewSourceInterface(ie.SrcInterfaceAccess),
-				ie.NewFTEID(0x01, 0x01020304, net.ParseIP("192.0.2.2"), nil, 0),
-				ie.NewNetworkInstanceFQDN("n3"),
-				ie.NewUEIPAddress(0x02, "10.0.0.1", "", 0, 0),
-				ie.NewSDFFilter("permit out ip from any to assigned", "\xb8\xfc", "\x0a\x0b\x0c\x0d", "\x01\x23\x45", 3),
-				ie.NewQFI(9),
-			),
-			// NewOuterHeaderRemoval writes the octet that deletes extension headers, always.
-			ie.New(ie.OuterHeaderRemoval, []byte{6}),
-			ie.NewFARID(1),
-			ie.NewURRID(1),
-			ie.NewQERID(1),
-		),
-		ie.NewCreateFAR(
-			ie.NewFARID(1),
-			ie.NewApplyAction(0x02),
-			ie.NewForwardingParameters(
-				ie.NewDestinationInterface(ie.DstInterfaceCore),
-				ie.NewOuterHeaderCreation(0x0100, 7, "192.0.2.3", "", 0, 0, 0),
-			),
-		),
-		ie.NewCreateURR(
-			ie.NewURRID(1),
-			ie.NewMeasurementMethod(0, 1, 0),
-			ie.NewReportingTriggers(0x02, 0x01),
-			ie.NewVolumeThreshold(0x01, 1<<40, 0, 0),
-			ie.NewVolumeQuota(0x01, 1<<41, 0, 0),
-		),
-		ie.NewCreateQER(
-			ie.NewQERID(1),
-			ie.NewGateStatus(ie.GateStatusOpen, ie.GateStatusClosed),
-			ie.NewMBR(5000000, 5000000000),
-			ie.NewQFI(9),
-		),
-	)
-}
-
-func report() message.Message {
-	return message.NewSessionReportRequest(0, 0, 7, sequence, 0,
-		ie.NewReportType(0, 0, 1, 1),
-		ie.NewDownlinkDataReport(ie.NewPDRID(2)),
-		ie.NewUsageReportWithinSessionReportRequest(
-			ie.NewURRID(1),
-			ie.NewURSEQN(3),
-			ie.NewUsageReportTrigger(0x02, 0x00),
-			ie.NewStartTime(instant(0xe8000001)),
-			ie.NewEndTime(instant(0xe8000003)),
-			ie.NewVolumeMeasurement(0x07, 3<<40, 1<<40, 2<<40, 0, 0, 0),
-			ie.NewDurationMeasurement(2*time.Second),
-		),
-	)
-}
-
-func modification() message.Message {
-	return message.NewSessionModificationRequest(0, 0, 7, sequence, 0,
-		ie.NewRemovePDR(ie.NewPDRID(2)),
-		ie.NewCreateBAR(
-			ie.NewBARID(1),
-			ie.NewDownlinkDataNotificationDelay(150*time.Millisecond),
-			ie.NewSuggestedBufferingPacketsCount(20),
-		),
-		ie.NewUpdateFAR(
-			ie.NewFARID(1),
-			ie.NewApplyAction(0x02),
-			ie.NewUpdateForwardingParameters(
-				ie.NewDestinationInterface(ie.DstInterfaceAccess),
-				ie.NewOuterHeaderCreation(0x0100, 8, "192.0.2.4", "", 0, 0, 0),
-				ie.NewPFCPSMReqFlags(0x02),
-			),
-			ie.NewBARID(1),
-		),
-		ie.NewQueryURR(ie.NewURRID(1)),
-	)
-}
-
-func deletion() message.Message {
-	return message.NewSessionDeletionResponse(0, 0, 7, sequence, 0,
-		ie.NewCause(ie.CauseRequestAccepted),
-		ie.NewUsageReportWithinSessionDeletionResponse(
-			ie.NewURRID(1),
-			ie.NewURSEQN(4),
-			ie.NewUsageReportTrigger(0x00, 0x08),
-			ie.NewStartTime(instant(0xe8000001)),
-			ie.NewEndTime(instant(0xe8000003)),
-			ie.NewVolumeMeasurement(0x07, 3, 1, 2, 0, 0, 0),
-		),
-	)
-}
-
-func pfds() message.Message {
-	return message.NewPFDManagementRequest(sequence,
-		ie.NewApplicationIDsPFDs(
-			ie.NewApplicationID("video"),
-			ie.NewPFDContext(
-				ie.NewPFDContents("permit out 6 from 192.0.2.0/24 443 to assigned",
-					"https://example.com/video", "example.com", "", "", nil, nil, nil),
-			),
-		),
-	)
-}
-
-func pathControl() message.Message {
-	return message.NewAssociationUpdateRequest(sequence,
-		ie.NewNodeID("192.0.2.1", "", ""),
-		ie.NewGTPUPathQoSControlInformation(
-			ie.NewRemoteGTPUPeer(0x02, "192.0.2.3", "", 0, ""),
-			ie.NewGTPUPathInterfaceType(1, 0),
-			ie.NewQoSReportTrigger(0, 1, 1),
-			ie.NewTransportLevelMarking(46<<10|0xfc),
-			ie.NewTransportLevelMarking(10<<10|0xfc),
-			ie.NewMeasurementPeriod(time.Minute),
-			ie.NewAveragePacketDelay(5*time.Millisecond),
-			ie.NewMinimumPacketDelay(3*time.Millisecond),
-			ie.NewMaximumPacketDelay(258*time.Millisecond),
-			ie.NewTimer(20*time.Second),
-		),
-	)
-}
-
-func pathReport() message.Message {
-	return message.NewNodeReportRequest(sequence,
-		ie.NewNodeID("192.0.2.1", "", ""),
-		ie.NewNodeReportType(0x08),
-		ie.NewGTPUPathQoSReport(
-			ie.NewRemoteGTPUPeer(0x02, "192.0.2.3", "", 0, ""),
-			ie.NewGTPUPathInterfaceType(0, 1),
-			ie.NewQoSReportTrigger(1, 0, 0),
-			ie.NewEventTimeStamp(instant(0xe8000003)),
-			ie.NewStartTime(instant(0xe8000001)),
-			ie.NewQoSInformationInGTPUPathQoSReport(
-				ie.NewAveragePacketDelay(4*time.Millisecond),
-				ie.NewMinimumPacketDelay(time.Millisecond),
-				ie.NewMaximumPacketDelay(70*time.Second),
-				ie.NewTransportLevelMarking(46<<10|0xfc),
-			),
-		),
-	)
-}
-
-func answer(verb, argument string) (message.Message, error) {
-	switch verb + " " + argument {
-	case "build association_setup":
-		return associationSetup(), nil
-	case "build establishment":
-		return establishment(), nil
-	case "build report":
-		return report(), nil
-	case "build modification":
-		return modification(), nil
-	case "build deletion":
-		return deletion(), nil
-	case "build pfds":
-		return pfds(), nil
-	case "build path_control":
-		return pathControl(), nil
-	case "build path_report":
-		return pathReport(), nil
+func answer(verb, argument string) (text string, err error) {
+	// A codec that panics has no answer.
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("%v", reason)
+		}
+	}()
+	if verb == "build" {
+		build, isKnown := messages[argument]
+		if !isKnown {
+			return "", fmt.Errorf("no message %s", argument)
+		}
+		return written(build())
 	}
 	bytes, err := hex.DecodeString(argument)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return message.Parse(bytes)
+	return again(bytes)
 }
 
 func main() {
+	pfcp.DisableLogging()
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		verb, argument, _ := strings.Cut(lines.Text(), " ")
-		found, err := answer(verb, argument)
+		text, err := answer(verb, argument)
 		if err != nil {
-			fmt.Println("error", err)
-			continue
+			text = "error: " + err.Error()
 		}
-		bytes := make([]byte, found.MarshalLen())
-		if err := found.MarshalTo(bytes); err != nil {
-			fmt.Println("error", err)
-			continue
-		}
-		fmt.Println(hex.EncodeToString(bytes))
+		fmt.Println(text)
 	}
 }
