@@ -16,7 +16,7 @@ mod rules;
 #[path = "packets/sessions.rs"]
 mod sessions;
 
-use asked::{ask_go, ask_python, complaints, has_tshark, hex, tshark};
+use asked::{Fault, ask_go, ask_python, bytes, complaints, has_tshark, hex, tshark};
 use catena_wire::pfcp::{self, Full, Group, Ie, IeType, Writer, key};
 use sessions::Sample;
 
@@ -73,8 +73,8 @@ fn we_read_our_own_messages() {
     assert_eq!(unread, [IeType::TRACE_INFORMATION.0, UNKNOWN.0, VENDORS.0]);
 }
 
-/// Messages of which a codec makes something else than the specification has, and why.
-const FAULTS: [(&str, &str, &str); 6] = [
+/// What is known of the others.
+const FAULTS: [Fault; 6] = [
     (
         "read by scapy",
         "buffered_for_long",
@@ -159,25 +159,17 @@ const OCTETS: &str = "handed out as octets";
 const UNKNOWN: (u16, &str) = (0x7000, "nobody has this number");
 const VENDORS: (u16, &str) = (0x8001, "a vendor's");
 
-fn is_faulty(who: &str, name: &str) -> bool {
-    let mut faults = FAULTS.iter();
-    faults.any(|(codec, message, _)| (*codec, *message) == (who, name))
-}
-
-/// Theirs must be ours, and with a known fault something else.
+/// Theirs must be ours, and is read by us.
 fn compare(samples: &[Sample], answers: &[String], who: &str) {
-    assert_eq!(samples.len(), answers.len(), "{who}");
-    let mut wrong = Vec::new();
-    for (Sample { name, bytes, .. }, theirs) in samples.iter().zip(answers) {
-        let ours = hex(bytes);
-        if *theirs == ours {
-            assert_eq!(hex(&by_us(&asked::bytes(theirs)).0), ours, "{who} {name}");
-        }
-        if (*theirs == ours) == is_faulty(who, name) {
-            wrong.push(format!("{name}\n ours   {ours}\n theirs {theirs}"));
+    let messages = samples
+        .iter()
+        .map(|sample| (sample.name, &sample.bytes[..]));
+    asked::compare(who, &FAULTS, messages, answers);
+    for (Sample { name, .. }, theirs) in samples.iter().zip(answers) {
+        if !asked::is_faulty(&FAULTS, who, name) {
+            assert_eq!(&hex(&by_us(&bytes(theirs)).0), theirs, "{who} {name}");
         }
     }
-    assert!(wrong.is_empty(), "{who}:\n{}", wrong.join("\n"));
 }
 
 fn questions(verb: &str, samples: &[Sample]) -> Vec<String> {
@@ -188,23 +180,8 @@ fn questions(verb: &str, samples: &[Sample]) -> Vec<String> {
 /// What `verb` reads of ours and writes again: the same bytes; and it only keeps as octets the IEs
 /// `unread`, each for a reason.
 fn read_again(verb: &str, samples: &[Sample], answers: &[String], unread: &[(u16, &str)]) {
-    let split = |answer: &String| {
-        let (bytes, kept) = match answer.split_once(' ') {
-            Some(both) if !answer.starts_with("error") => both,
-            // Which is no message.
-            _ => (answer.as_str(), ""),
-        };
-        (bytes.to_owned(), kept.to_owned())
-    };
-    let (found, kept): (Vec<_>, Vec<_>) = answers.iter().map(split).unzip();
+    let (found, kept) = asked::split(answers);
     compare(samples, &found, &format!("read by {verb}"));
-    let mut kept: Vec<u16> = kept
-        .iter()
-        .flat_map(|kept| kept.split(' '))
-        .filter_map(|number| number.parse().ok())
-        .collect();
-    kept.sort_unstable();
-    kept.dedup();
     let unread: Vec<u16> = unread.iter().map(|(number, _)| *number).collect();
     assert_eq!(kept, unread, "kept as octets by {verb}");
 }
@@ -544,7 +521,7 @@ fn tshark_reads_our_pfcp() {
             "{name}"
         );
         let is_bad = !row[2].is_empty() || complaints(&row[3]) != 0;
-        if is_bad != is_faulty("read by tshark", name) {
+        if is_bad != asked::is_faulty(&FAULTS, "read by tshark", name) {
             wrong.push(format!("{name}: {} {}", row[2], row[3]));
         }
         let mut expected = FIELDS.iter().filter(|(of, _)| of == name);

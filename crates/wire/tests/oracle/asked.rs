@@ -27,6 +27,55 @@ pub(crate) fn bytes(hex: &str) -> Vec<u8> {
         .collect()
 }
 
+/// Who makes something else of a message than the specification has, of which message, and why.
+pub(crate) type Fault = (&'static str, &'static str, &'static str);
+
+pub(crate) fn is_faulty(faults: &[Fault], who: &str, name: &str) -> bool {
+    faults
+        .iter()
+        .any(|(codec, message, _)| (*codec, *message) == (who, name))
+}
+
+/// What others made of messages, by their names, must be the message; and something else where a
+/// fault is known.
+pub(crate) fn compare<'a>(
+    who: &str,
+    faults: &[Fault],
+    messages: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    answers: &[String],
+) {
+    let messages: Vec<_> = messages.into_iter().collect();
+    assert_eq!(messages.len(), answers.len(), "{who}");
+    let mut wrong = Vec::new();
+    for ((name, bytes), theirs) in messages.into_iter().zip(answers) {
+        let ours = hex(bytes);
+        if (*theirs == ours) == is_faulty(faults, who, name) {
+            wrong.push(format!("{name}\n ours   {ours}\n theirs {theirs}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{who}:\n{}", wrong.join("\n"));
+}
+
+/// Of each answer the message that was read and written again, and the numbers of IEs that were
+/// kept as octets.
+pub(crate) fn split(answers: &[String]) -> (Vec<String>, Vec<u16>) {
+    let mut kept = Vec::new();
+    let mut found = Vec::new();
+    for answer in answers {
+        match answer.split_once(' ') {
+            Some((bytes, numbers)) if !answer.starts_with("error") => {
+                found.push(bytes.to_owned());
+                kept.extend(numbers.split(' ').filter_map(|one| one.parse::<u16>().ok()));
+            }
+            // Which is no message.
+            _ => found.push(answer.clone()),
+        }
+    }
+    kept.sort_unstable();
+    kept.dedup();
+    (found, kept)
+}
+
 /// An answer for each question.
 fn ask(command: &mut Command, questions: &[String]) -> Vec<String> {
     let mut child = command

@@ -7,9 +7,8 @@ scapy HEX       the PFCP message that scapy reads and builds again from the fiel
                 the numbers of IEs that it only keeps as octets, or "-"
 pycrate HEX     the same by pycrate
 mandatory TYPE  which IEs pycrate wants in the grouped IE of this number, or "unknown"
-gtp-build NAME  a GTP-U message made by scapy
-gtp-scapy HEX   what scapy reads of a G-PDU: tunnel, QFI and length of the packet in it
-gtp-pycrate HEX the GTP-U message that pycrate reads and builds again
+gtp-scapy-build NAME, gtp-pycrate-build NAME, gtp-scapy HEX, gtp-pycrate HEX
+                the same of GTP-U, whose extension headers and elements are all read
 """
 
 import logging
@@ -22,37 +21,19 @@ logging.getLogger("scapy").setLevel(logging.ERROR)
 from pycrate_core.base import Buf
 from pycrate_mobile.TS29244_PFCP import PFCPIELUT, PFCPIEs, parse_PFCP
 from pycrate_mobile.TS29281_GTPU import parse_GTPU
-from scapy.contrib.gtp import *
+from scapy.contrib.gtp import GTP_U_Header
 from scapy.contrib.pfcp import PFCP, IE_EnterpriseSpecific, IE_NotImplemented
+from scapy.fields import FieldLenField
 from scapy.packet import NoPayload, Raw
 
+import pycrate_gtp
 import pycrate_pfcp
+import scapy_gtp
 import scapy_pfcp
 
 
-def uplink():
-    session = GTPPDUSessionContainer(type=1, QFI=9)
-    return GTP_U_Header(teid=7, E=1, next_ex=0x85) / session / IP(src="10.0.0.1", dst="10.0.0.2")
-
-
-def downlink():
-    session = GTPPDUSessionContainer(type=0, QFI=5, RQI=1, PPP=1, PPI=3, QMP=1, SNP=1,
-                                     dlSendTime=1 << 40, dlQFISeqNum=6)
-    return GTP_U_Header(teid=7, E=1, next_ex=0x85) / session / IP(src="10.0.0.2", dst="10.0.0.1")
-
-
-def echo():
-    return GTP_U_Header(S=1, seq=5, teid=0, gtp_type=2) / GTPEchoResponse(
-        IE_list=[IE_Recovery(restart_counter=0)])
-
-
-def error_indication():
-    return GTP_U_Header(S=1, seq=0, teid=0, gtp_type=26) / GTPErrorIndication(
-        IE_list=[IE_TEIDI(TEIDI=7), IE_GSNAddress(length=4, ipv4_address="192.0.2.3")])
-
-
 def again(packet, kept):
-    """Fields only: what was cached of the bytes is forgotten, at every depth."""
+    """Fields only: what was cached of the bytes is forgotten, at every depth, and lengths of fields are."""
     layer = packet
     while layer and not isinstance(layer, NoPayload):
         assert not isinstance(layer, Raw), "scapy did not read it all"
@@ -60,6 +41,9 @@ def again(packet, kept):
         if isinstance(layer, (IE_NotImplemented, IE_EnterpriseSpecific)):
             kept.append(layer.ietype)
         layer.raw_packet_cache = None
+        for field in layer.fields_desc:
+            if isinstance(field, FieldLenField):
+                layer.setfieldval(field.name, None)
         for ie in getattr(layer, "IE_list", []):
             again(ie, kept)
         layer = layer.payload
@@ -75,6 +59,7 @@ def by_pycrate(parse, data):
 
 
 def kept_by_pycrate(group, kept):
+    """IEs that are not of their class, or of which something is left over."""
     for ie in group:
         number, data = ie[0].get_val(), ie[3]
         if isinstance(data, PFCPIEs):
@@ -96,27 +81,25 @@ def mandatory(number):
     return " ".join(str(int(one)) for one in sorted(wanted))
 
 
+BUILDERS = {
+    "scapy-build": scapy_pfcp, "pycrate-build": pycrate_pfcp, "gtp-scapy-build": scapy_gtp,
+    "gtp-pycrate-build": pycrate_gtp,
+}
+
+
 def answer(verb, argument):
     if verb == "mandatory":
         return mandatory(int(argument))
-    if verb == "scapy-build":
-        return bytes(getattr(scapy_pfcp, argument)()).hex()
-    if verb == "pycrate-build":
-        return getattr(pycrate_pfcp, argument)().hex()
-    if verb == "gtp-build":
-        return bytes(globals()[argument]()).hex()
+    if verb in BUILDERS:
+        return bytes(getattr(BUILDERS[verb], argument)()).hex()
     data = bytes.fromhex(argument)
-    if verb == "scapy":
+    if verb in ("scapy", "gtp-scapy"):
         kept = []
-        return read(bytes(again(PFCP(data), kept)), kept)
-    if verb == "pycrate":
-        message, found = by_pycrate(parse_PFCP, data)
-        return read(found, kept_by_pycrate(message[1], []) if len(message._content) > 1 else [])
+        return read(bytes(again((PFCP if verb == "scapy" else GTP_U_Header)(data), kept)), kept)
     if verb == "gtp-pycrate":
-        return by_pycrate(parse_GTPU, data)[1].hex()
-    message = GTP_U_Header(data)
-    session = message[GTPPDUSessionContainer]
-    return f"{message.teid} {session.type} {session.QFI} {len(bytes(session.payload))}"
+        return read(by_pycrate(parse_GTPU, data)[1], [])
+    message, found = by_pycrate(parse_PFCP, data)
+    return read(found, kept_by_pycrate(message[1], []) if len(message._content) > 1 else [])
 
 
 for line in sys.stdin:

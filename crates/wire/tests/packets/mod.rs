@@ -10,6 +10,7 @@ pub(crate) mod nodes;
 pub(crate) mod reports;
 pub(crate) mod rules;
 pub(crate) mod sessions;
+pub(crate) mod tunnels;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -265,6 +266,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         .flat_map(|parts| (0..parts.len()).map(|at| parts[at..].concat()));
     let messages = sessions::all().into_iter().chain(nodes::all());
     let messages = messages.chain(rules::all()).chain(reports::all());
+    let messages = messages.chain(tunnels::all());
     let messages = messages.map(|sample| sample.bytes);
     let inner = inner.into_iter().chain(tunnelled).chain(messages);
     suffixes.chain(inner).collect()
