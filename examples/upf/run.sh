@@ -20,6 +20,9 @@
 # ULCL=1 has N9 between two UPFs (chains/upf/ul-cl.yaml, psa.yaml), an edge network beside the first one and the data
 # network behind the second one: what the UE sends to the edge leaves there. It ends behind curl.
 #
+# CAPTURE=1 has tcpdump write what passes N4, N3 and N9 to n4.pcap (and n4psa.pcap), n3.pcap and n9.pcap among the
+# results; iperf3's packets are left out, since there are many: the first thousand are in iperf3.pcap.
+#
 # CATENA names the binary (default: that of this repository's last build), PYTHON a Python with scapy and aioquic.
 
 set -euo pipefail
@@ -31,7 +34,7 @@ work=$(mktemp -d)
 mkdir -p "$results"
 ran=catena-ran-$$ middle=catena-upf-$$ data=catena-dn-$$ edge=catena-edge-$$
 namespaces=("$ran" "$middle" "$data")
-children=()
+children=() captures=() captured=()
 chain_file=namespaces chain_name=upf-namespaces ues=10.45.0.0/16
 [ -z "${NAT:-}" ] || chain_file=nat44 chain_name=upf-nat44 ues=198.51.100.0/30
 [ -z "${ULCL:-}" ] || chain_file=ul-cl chain_name=upf-ul-cl namespaces+=("$edge")
@@ -40,6 +43,7 @@ export CATENA_RUNTIME_DIR=$work/run
 clean_up() {
     local child
     # The newest first, so that servers outlive those who use them.
+    children=("${captures[@]}" "${children[@]}")
     for ((child = ${#children[@]} - 1; child >= 0; child--)); do
         kill "${children[$child]}" 2> /dev/null || true
         wait "${children[$child]}" 2> /dev/null || true
@@ -65,6 +69,33 @@ await() {
         sleep 0.05
     done
 }
+# capture NAME NAMESPACE INTERFACE ARGUMENTS...: what passes the interface from now on, by tcpdump. Checksums are
+# right where that sees packets: nothing is left to a card, see below.
+capture() {
+    local name=$1 namespace=$2 interface=$3
+    shift 3
+    ip netns exec "$namespace" tcpdump -Z root -n -p --immediate-mode -i "$interface" -w "$results/$name.pcap" "$@" \
+        2> "$results/$name.txt" &
+    captures+=($!)
+    captured+=("$name")
+    await "the capture of $interface" grep -q "listening on" "$results/$name.txt"
+}
+# Whether a capture, of this process and with this account, has written all that it was given; told to end, it
+# forgets the rest. It is asked now, and has answered the time before. One that had its thousand packets has ended.
+is_written() {
+    kill -USR1 "$1" || return 0
+    tail -n 1 "$2" | grep -Eq ' ([0-9]+) packets? captured, \1 packets? received'
+}
+end_captures() {
+    local at one
+    for at in "${!captures[@]}"; do
+        one=${captures[at]}
+        await "the end of a capture" is_written "$one" "$results/${captured[at]}.txt"
+        kill -INT "$one" 2> /dev/null || true
+        wait "$one" || fail "a capture did not end well"
+    done
+    captures=()
+}
 # For what is waited for: of what runs beside, $! must be the program.
 in_ran() { ip netns exec "$ran" "$@"; }
 in_data() { ip netns exec "$data" "$@"; }
@@ -74,7 +105,7 @@ quota_stops() { "$catena" status "$chain_name" --json | grep -Eq '"quota_exhaust
 smf() { in_ran "$catena" upf smf --n4 "${2:-10.4.0.1}" "$here/$1.yaml"; }
 
 [ "$(id -u)" = 0 ] || fail "needs root, to make network namespaces"
-for tool in ip ethtool ping curl iperf3 python3 ss; do
+for tool in ip ethtool ping curl iperf3 python3 ss ${CAPTURE:+tcpdump}; do
     command -v $tool > /dev/null || fail "needs $tool"
 done
 python=${PYTHON:-python3}
@@ -136,6 +167,20 @@ if [ -n "${ULCL:-}" ]; then
     psa=$!
     children+=("$psa")
     await "the start of the PSA" "$catena" status upf-psa
+fi
+
+if [ -n "${CAPTURE:-}" ]; then
+    # The ports of a user's packet behind a GTP-U header of 16 bytes, over IPv4 and IPv6. No filter lets a packet
+    # pass of which it asks for what is behind its end.
+    over4="udp port 2152 and (udp[44:2] = 5201 or udp[46:2] = 5201)"
+    over6="udp port 2152 and (udp[64:2] = 5201 or udp[66:2] = 5201)"
+    capture n4 "$ran" n4
+    capture n3 "$ran" n3 "less 81 or (not ($over4) and (less 101 or not ($over6)))"
+    [ -n "${ULCL:-}" ] || capture iperf3 "$ran" n3 -c 1000 "($over4) or ($over6)"
+    if [ -n "${ULCL:-}" ]; then
+        capture n4psa "$ran" n4psa
+        capture n9 "$middle" n9
+    fi
 fi
 
 ip netns exec "$ran" "$python" "$here/gnb.py" ue 10.3.0.2 10.3.0.1 0x101 9 "$results/gnb.log" > "$work/gnb.txt" &
@@ -281,6 +326,7 @@ say "the session"
 "$catena" upf reports "$chain_name" --json > "$results/reports.json"
 "$catena" upf sessions "$chain_name"
 kill -0 "$gnb" || fail "the gNB has ended"
+end_captures
 if [ -n "${ULCL:-}" ]; then
     "$catena" upf sessions upf-psa --json > "$results/psa_sessions.json"
     "$catena" upf sessions upf-psa

@@ -3,7 +3,7 @@
 set -uo pipefail
 export DEBIAN_FRONTEND=noninteractive
 declare -A package=([ip]=iproute2 [ss]=iproute2 [ethtool]=ethtool [ping]=iputils-ping [curl]=curl
-                    [iperf3]=iperf3 [nginx]=nginx-light [python3]=python3-minimal)
+                    [iperf3]=iperf3 [tcpdump]=tcpdump [nginx]=nginx-light [python3]=python3-minimal)
 missing=()
 for tool in "${!package[@]}"; do
     command -v "$tool" > /dev/null || missing+=("${package[$tool]}")

@@ -1,6 +1,8 @@
 //! The UPF in real chains: killed while it has sessions, asked by `catena upf`, and the scenarios
 //! by the command.
 
+#[path = "upf/captures.rs"]
+mod captures;
 mod support;
 #[path = "upf/traffic.rs"]
 mod traffic;
@@ -12,6 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use captures::{assert_nothing_is_wrong, complaints, frames, has_tshark};
 use rustix::process::Signal;
 use serde_json::Value;
 use support::{Running, node, number, worker};
@@ -263,8 +266,7 @@ fn a_trace_outlives_the_upf_that_it_began_with() {
 
 /// The file's interfaces, protocols, ways and comments by tshark.
 fn seen_by_tshark(file: &Path) {
-    if Command::new("tshark").arg("--version").output().is_err() {
-        println!("SKIP a_trace_outlives_the_upf_that_it_began_with: no tshark");
+    if !has_tshark("a_trace_outlives_the_upf_that_it_began_with") {
         return;
     }
     assert_eq!(complaints(file), "");
@@ -398,39 +400,6 @@ fn the_command_plays_scenarios_and_says_which_step_went_wrong() {
 /// Scenarios that send what is wrong: tshark would be right to complain.
 const WRONG: [&str; 2] = ["malformed", "refusals"];
 
-/// What tshark says is wrong with the frames of a capture: their number, protocols and its words.
-fn complaints(capture: &Path) -> String {
-    let mut tshark = Command::new("tshark");
-    // Users' packets to the port of DNS are none of its messages, and what follows a user's hello
-    // by QUIC has no keys.
-    tshark
-        .args(["--disable-protocol", "dns", "--disable-protocol", "quic"])
-        // Users' segments stand for themselves: what is between them was never sent, and each is
-        // seen in its tunnel and out of it.
-        .args(["-o", "tcp.analyze_sequence_numbers:FALSE"])
-        .args(["-o", "tcp.desegment_tcp_streams:FALSE", "-r"])
-        .arg(capture);
-    // Severity: warn and error. That a user's connection is reset, with bytes, is no fault.
-    // It takes the eight octets of a Validity Time (TS 29.244, 8.2.139) for four.
-    let wrong = "(_ws.malformed || (_ws.expert.severity >= 0x600000 && !(tcp.flags.reset == 1))) \
-                 && !(pfcp.packet_rate_status.validity_time \
-                 && _ws.expert.message contains \"integer with length 8\")";
-    tshark.args(["-Y", wrong]);
-    tshark.args([
-        "-T",
-        "fields",
-        "-e",
-        "frame.number",
-        "-e",
-        "frame.protocols",
-    ]);
-    tshark.args(["-e", "_ws.expert.message"]);
-    let output = tshark.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
 fn capture(scenario: &Path, file: &Path) {
     let mut catena = Command::new(env!("CARGO_BIN_EXE_catena"));
     catena
@@ -444,8 +413,7 @@ fn capture(scenario: &Path, file: &Path) {
 
 #[test]
 fn tshark_finds_nothing_wrong_with_what_scenarios_exchange() {
-    if Command::new("tshark").arg("--version").output().is_err() {
-        println!("SKIP tshark_finds_nothing_wrong_with_what_scenarios_exchange: no tshark");
+    if !has_tshark("tshark_finds_nothing_wrong_with_what_scenarios_exchange") {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -538,4 +506,10 @@ fn pfcpsim_establishes_modifies_and_deletes_sessions() {
     assert_eq!(count("sessions_deleted"), 5, "{upf}");
     // It releases the association of a node 0.0.0.0, which there is not.
     assert_eq!(count("pfcp_refused"), 1, "{upf}");
+    if has_tshark(name) {
+        assert_nothing_is_wrong(results.path(), "n4", 8805);
+        // Requests to associate and not to, 5 to establish, 10 to modify, 5 to delete; and answers.
+        let messages = frames(&results.path().join("n4.pcap"), "pfcp && pfcp.msg_type > 2");
+        assert_eq!(messages, 2 * (2 + 5 + 10 + 5));
+    }
 }

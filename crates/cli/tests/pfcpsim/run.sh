@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # pfcpsim, unmodified, against the UPF of chains/upf/namespaces.yaml: associates, establishes five
-# sessions, has them buffer and forward again, deletes them, disassociates. Needs root, iproute2, ethtool.
+# sessions, has them buffer and forward again, deletes them, disassociates. Needs root, iproute2, ethtool; where
+# tcpdump is, it writes what passes N4 to n4.pcap.
 #
 #   run.sh RESULTS      CATENA names the binary, PFCPSIM the folder with pfcpsim and pfcpctl
 set -euo pipefail
@@ -47,6 +48,14 @@ done
 ip -n "$smf" address add 10.4.0.2/24 dev n4
 ip -n "$smf" neigh add 10.4.0.1 lladdr 02:00:00:00:00:01 dev n4 nud permanent
 
+capture=
+if command -v tcpdump > /dev/null; then
+    ip netns exec "$smf" tcpdump -Z root -n -p --immediate-mode -i n4 -w "$results/n4.pcap" 2> "$results/n4.txt" &
+    capture=$!
+    children+=("$capture")
+    await "the capture of N4" grep -q "listening on" "$results/n4.txt"
+fi
+
 ip netns exec "$middle" "$CATENA" run --json "$root/chains/upf/namespaces.yaml" > "$results/counters.json" &
 chain=$!
 children+=("$chain")
@@ -66,5 +75,15 @@ ctl session modify "${sessions[@]}" "${users[@]}" --buffer --notifycp
 ctl session modify "${sessions[@]}" "${users[@]}"
 ctl session delete "${sessions[@]}"
 ctl service disassociate
+# Told to end, tcpdump forgets what it was given and has not written. It is asked now, and has answered the time before.
+is_written() {
+    kill -USR1 "$capture"
+    tail -n 1 "$results/n4.txt" | grep -Eq ' ([0-9]+) packets? captured, \1 packets? received'
+}
+if [ -n "$capture" ]; then
+    await "the end of the capture" is_written
+    kill -INT "$capture"
+    wait "$capture"
+fi
 "$CATENA" stop upf-namespaces > /dev/null
 wait "$chain"

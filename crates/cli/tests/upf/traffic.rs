@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::captures::{assert_nothing_is_wrong, frames, has_tshark};
 use crate::support::{assert_conserved, node, number};
 
 /// Why `examples/upf/run.sh` cannot run here, or the Python with which it can.
@@ -13,7 +14,7 @@ fn python_of_the_gnb() -> Result<PathBuf, String> {
     if !rustix::process::geteuid().is_root() {
         return Err("not root".to_owned());
     }
-    for tool in ["ip", "ss", "ethtool", "ping", "curl", "iperf3"] {
+    for tool in ["ip", "ss", "ethtool", "ping", "curl", "iperf3", "tcpdump"] {
         if Command::new(tool).arg("--version").output().is_err() {
             return Err(format!("no {tool}; run tests/setup/netns.sh"));
         }
@@ -58,6 +59,7 @@ fn run_example(test: &str, settings: &[(&str, &str)]) -> Option<tempfile::TempDi
         .arg(results.path())
         .env("CATENA", env!("CARGO_BIN_EXE_catena"))
         .env("PYTHON", python)
+        .env("CAPTURE", "1")
         .envs(settings.iter().copied())
         .output()
         .unwrap();
@@ -138,6 +140,40 @@ fn real_traffic_passes_while_a_ue_is_paged_moves_and_gets_a_quota_and_a_rate() {
     assert_eq!(number(&upf["counters"]["end_markers"]), 1, "{upf}");
     let allocated = number(&counters["buffers"]["allocated"]);
     assert_eq!(number(&counters["buffers"]["free"]), allocated);
+    if has_tshark(name) {
+        assert_the_captures_are_of(results.path());
+    }
+}
+
+/// What passed N4 and N3 while a UE was paged and moved: nothing of it is wrong, and it is what was
+/// done.
+fn assert_the_captures_are_of(results: &Path) {
+    for (name, port) in [("n4", 8805), ("n3", 2152), ("iperf3", 2152)] {
+        assert_nothing_is_wrong(results, name, port);
+    }
+    let n4 = results.join("n4.pcap");
+    // One answer to each request that was not repeated.
+    for (request, count) in [(5, 1), (50, 1), (3, 1)] {
+        for message in [request, request + 1] {
+            assert_eq!(frames(&n4, &format!("pfcp.msg_type == {message}")), count);
+        }
+    }
+    assert!(frames(&n4, "pfcp.report_type.dldr == 1") >= 1);
+    assert!(frames(&n4, "pfcp.report_type.usar == 1") >= 1);
+    let n3 = results.join("n3.pcap");
+    assert_eq!(frames(&n3, "gtp.message == 0xfe && gtp.teid == 0x201"), 1);
+    // Of iperf3 some, and by themselves.
+    assert_eq!(frames(&n3, "gtp && tcp.port == 5201"), 0);
+    let packets = frames(&results.join("iperf3.pcap"), "gtp && tcp.port == 5201");
+    assert!((100..=1000).contains(&packets), "{packets}");
+    for inner in ["ip", "ipv6"] {
+        for kind in [0, 1] {
+            let kind = format!("gtp.ext_hdr.pdu_ses_con.pdu_type == {kind}");
+            let flow = "gtp.ext_hdr.pdu_ses_con.qos_flow_id == 9";
+            let found = frames(&n3, &format!("{kind} && {flow} && {inner} && tcp"));
+            assert!(found > 100, "{inner} {kind}: {found}");
+        }
+    }
 }
 
 /// The same with N6 through a NAT, both ways: the data network has no route to UEs.
@@ -150,6 +186,11 @@ fn real_traffic_passes_a_upf_whose_ues_share_addresses_by_a_nat() {
     let read = |name: &str| std::fs::read_to_string(results.path().join(name)).unwrap();
     assert_eq!(received(&read("ping.txt")), (5, 5));
     assert_eq!(received(&read("ping6.txt")), (5, 5), "passes as it is");
+    if has_tshark(name) {
+        for (name, port) in [("n4", 8805), ("n3", 2152), ("iperf3", 2152)] {
+            assert_nothing_is_wrong(results.path(), name, port);
+        }
+    }
     assert!(
         read("www.log").contains("198.51.100."),
         "{}",
@@ -201,5 +242,16 @@ fn real_traffic_passes_an_uplink_classifier_to_the_edge_and_by_n9_to_the_psa() {
     }
     for name in ["counters.json", "psa.json"] {
         assert_conserved(&json(name));
+    }
+    if has_tshark(name) {
+        let both = [("n4", 8805), ("n4psa", 8805), ("n3", 2152), ("n9", 2152)];
+        for (name, port) in both {
+            assert_nothing_is_wrong(results.path(), name, port);
+        }
+        let n9 = results.path().join("n9.pcap");
+        // What the PSA had of the session, but for what its UE said by itself meanwhile.
+        let packets = frames(&n9, "gtp.message == 0xff") as u64;
+        let counted = by_n9.into_iter().sum::<u64>();
+        assert!(packets.abs_diff(counted) < 4, "{packets}, {counted}");
     }
 }
