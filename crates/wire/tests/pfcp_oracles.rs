@@ -186,6 +186,54 @@ fn read_again(verb: &str, samples: &[Sample], answers: &[String], unread: &[(u16
     assert_eq!(kept, unread, "kept as octets by {verb}");
 }
 
+/// Values that no message here has: a UPF here does nothing by them, but for refusing some.
+const UNCOMPARED: &[IeType] = &[
+    IeType::OFFENDING_IE_INFORMATION,
+    IeType::CP_PFCP_ENTITY_IP_ADDRESS,
+    IeType::NF_INSTANCE_ID,
+    IeType::VALIDITY_TIMER,
+    IeType::PFCPSRREQ_FLAGS,
+    IeType::PFCPASREQ_FLAGS,
+    IeType::PFCPSDRSP_FLAGS,
+    IeType::RAT_TYPE,
+    IeType::IP_VERSION,
+    IeType::NUMBER_OF_UE_IP_ADDRESSES,
+    IeType::IP_MULTICAST_ADDRESS,
+    IeType::ACTIVATE_PREDEFINED_RULES,
+    IeType::DEACTIVATE_PREDEFINED_RULES,
+    IeType::ACTIVATION_TIME,
+    IeType::DEACTIVATION_TIME,
+    IeType::PACKET_REPLICATION_AND_DETECTION_CARRY_ON_INFORMATION,
+    IeType::DATA_NETWORK_ACCESS_IDENTIFIER,
+    IeType::MAR_ID,
+    IeType::STEERING_FUNCTIONALITY,
+    IeType::STEERING_MODE,
+    IeType::WEIGHT,
+    IeType::PRIORITY,
+    IeType::DL_DATA_PACKETS_SIZE,
+    IeType::QER_INDICATIONS,
+];
+
+#[test]
+fn all_values_that_a_upf_acts_on_are_compared() {
+    fn walk(group: Group<'_>, seen: &mut Vec<IeType>) {
+        for ie in group.ies().flatten() {
+            seen.push(ie.ie_type);
+            if let Some(inner) = ie.group() {
+                walk(inner, seen);
+            }
+        }
+    }
+    let mut seen = Vec::new();
+    for Sample { bytes, .. } in samples() {
+        let view = pfcp::View::parse(&bytes[..]).expect("it has a header");
+        walk(view.ies(), &mut seen);
+    }
+    let typed = key::TYPED.iter().copied();
+    let missing: Vec<_> = typed.filter(|ie_type| !seen.contains(ie_type)).collect();
+    assert_eq!(missing, UNCOMPARED);
+}
+
 #[test]
 fn scapy_makes_the_same_messages_and_reads_ours() {
     let samples = up_to(15);

@@ -45,6 +45,13 @@ def association_of_a_set():
         ("SMFSetID", dict(FQDN="set1.example")))
 
 
+def association_kept():
+    features = [dict(FTUP=1), dict(EMPU=1), dict(UEIP=1), dict(MPAS=1), dict(QFQM=1)]
+    return message(
+        PFCPAssociationSetupResp, None, NODE, ACCEPTED, ("RecoveryTimeStamp", value(0xE8000001)),
+        ("UPFunctionFeatures", features), ("PFCPASRspFlags", dict(PSREI=1)))
+
+
 def association_update_told():
     return message(
         PFCPAssociationUpdateReq, None, NODE,
@@ -78,7 +85,7 @@ def addresses():
         pdr(1, dict(CHV4=1, CHV6=1, SD=1), ("UEIPAddressPoolIdentity", dict(Val=b"pool"))),
         pdr(2, dict(V6=1, IPv6D=1, IPv6Addr="2001:db8::5", IPv6PrefDeleg=8)),
         pdr(3, dict(V6=1, IP6PL=1, IPv6Addr="2001:db8::5", IPv6PrefLen=128)),
-        ("CreateFAR", far))
+        ("CreateFAR", far), ("PFCPSEReqFlags", dict(RESTI=1)))
 
 
 def charging_that_ends():

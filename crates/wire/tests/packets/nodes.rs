@@ -8,7 +8,8 @@ use catena_wire::pfcp::value::address::{
     SourceIpAddress,
 };
 use catena_wire::pfcp::value::flags::{
-    AssociationReleaseRequest, AssociationUpdateRequestFlags, CpFunctionFeatures, NodeReportType,
+    AssociationReleaseRequest, AssociationSetupResponseFlags, AssociationUpdateRequestFlags,
+    CpFunctionFeatures, NodeReportType, UpFunctionFeatures,
 };
 use catena_wire::pfcp::value::node::Timer;
 use catena_wire::pfcp::value::{Name, Time};
@@ -58,6 +59,22 @@ fn association_of_a_set() -> Vec<u8> {
         };
         writer.put(key::ALTERNATIVE_SMF_IP_ADDRESS, &other)?;
         writer.put(key::SMF_SET_ID, &SmfSetId(name(b"\x04set1\x07example")))
+    })
+}
+
+/// A UPF that still has its sessions, and can do what came with release 16.
+fn association_kept() -> Vec<u8> {
+    message(MessageType::ASSOCIATION_SETUP_RESPONSE, None, |writer| {
+        writer.put(key::NODE_ID, &NodeId::V4(NODE))?;
+        writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
+        writer.put(key::RECOVERY_TIME_STAMP, &Time(0xe800_0001))?;
+        let features = UpFunctionFeatures::FTUP
+            | UpFunctionFeatures::EMPU
+            | UpFunctionFeatures::UEIP
+            | UpFunctionFeatures::MPAS
+            | UpFunctionFeatures::QFQM;
+        writer.put(key::UP_FUNCTION_FEATURES, &features)?;
+        writer.put(key::PFCPASRSP_FLAGS, &AssociationSetupResponseFlags::PSREI)
     })
 }
 
@@ -203,7 +220,7 @@ fn set_modification() -> Vec<u8> {
     })
 }
 
-pub(crate) fn all() -> [Sample; 20] {
+pub(crate) fn all() -> [Sample; 21] {
     let accepted = |message_type| answer(message_type, Cause::REQUEST_ACCEPTED, None);
     let refused = |message_type, offending| {
         answer(message_type, Cause::MANDATORY_IE_INCORRECT, Some(offending))
@@ -227,6 +244,7 @@ pub(crate) fn all() -> [Sample; 20] {
         ),
         sample("heartbeat_from", 16, heartbeat_from()),
         sample("association_of_a_set", 16, association_of_a_set()),
+        sample("association_kept", 16, association_kept()),
         sample(
             "association_update_release",
             15,

@@ -10,7 +10,7 @@ use catena_wire::pfcp::value::detection::{MacAddresses, SNssai, UserId};
 use catena_wire::pfcp::value::flags::{
     ApplyAction, EthernetFilterProperties, EthernetPduSessionInformation, MeasurementInformation,
     MeasurementMethod, Proxying, QerControlIndications, ReportingFrequency, ReportingTriggers,
-    RequestedQosMonitoring,
+    RequestedQosMonitoring, SessionEstablishmentRequestFlags,
 };
 use catena_wire::pfcp::value::forwarding::{
     DestinationInterface, ForwardingPolicy, HeaderEnrichment, InterfaceType, OuterHeaderCreation,
@@ -147,7 +147,8 @@ fn endpoints_changed() -> Vec<u8> {
     })
 }
 
-/// Addresses that the UPF chooses, of a pool, and prefixes of other lengths.
+/// A session that is restored: addresses that the UPF chooses, of a pool, and prefixes of other
+/// lengths.
 fn addresses() -> Vec<u8> {
     establish(|writer| {
         let pdi = |pdi: &mut Writer<'_>, address: &UeIpAddress| {
@@ -180,7 +181,9 @@ fn addresses() -> Vec<u8> {
             ..UeIpAddress::default()
         };
         pdr(writer, 3, |inner| pdi(inner, &longer))?;
-        drop_all(writer)
+        drop_all(writer)?;
+        let flags = SessionEstablishmentRequestFlags::RESTI;
+        writer.put(key::PFCPSEREQ_FLAGS, &flags)
     })
 }
 

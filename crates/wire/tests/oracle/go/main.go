@@ -30,6 +30,7 @@ var messages = map[string]func() message.Message{
 	"heartbeat":                    heartbeat,
 	"heartbeat_response":           heartbeatResponse,
 	"heartbeat_from":               heartbeatFrom,
+	"association_kept":             associationKept,
 	"association_of_a_set":         associationOfASet,
 	"association_update_release":   associationUpdateRelease,
 	"association_update_told":      associationUpdateTold,

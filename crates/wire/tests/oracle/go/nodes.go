@@ -50,6 +50,14 @@ func associationOfASet() message.Message {
 	)
 }
 
+func associationKept() message.Message {
+	return message.NewAssociationSetupResponse(sequence, node(), accepted(), recovery(),
+		// NewUPFunctionFeatures writes four octets at most (8.2.25).
+		ie.New(ie.UPFunctionFeatures, []byte{0x10, 0x01, 0x04, 0x01, 0x02}),
+		ie.NewPFCPASRspFlags(0x01),
+	)
+}
+
 func associationUpdateRelease() message.Message {
 	return message.NewAssociationUpdateRequest(sequence, node(),
 		ie.NewPFCPAssociationReleaseRequest(1, 0),

@@ -62,6 +62,8 @@ func pair[T, U any](first func(*ie.IE) (T, error), second func(*ie.IE) (U, error
 }
 
 var readers = map[uint16]reader{
+	ie.PFCPASRspFlags:                of((*ie.IE).PFCPASRspFlags, ie.NewPFCPASRspFlags),
+	ie.PFCPSEReqFlags:                of((*ie.IE).PFCPSEReqFlags, ie.NewPFCPSEReqFlags),
 	ie.Cause:                         of((*ie.IE).Cause, ie.NewCause),
 	ie.SourceInterface:               of((*ie.IE).SourceInterface, ie.NewSourceInterface),
 	ie.FTEID:                         fields((*ie.IE).FTEID),

@@ -79,6 +79,7 @@ func addresses() message.Message {
 		pdr(2, core, ie.NewUEIPAddress(0x09, "", "2001:db8::5", 8, 0)),
 		pdr(3, core, ie.NewUEIPAddress(0x41, "", "2001:db8::5", 0, 128)),
 		dropAll(),
+		ie.NewPFCPSEReqFlags(0x01),
 	)
 }
 
