@@ -74,7 +74,7 @@ await() {
 capture() {
     local name=$1 namespace=$2 interface=$3
     shift 3
-    ip netns exec "$namespace" tcpdump -Z root -n -p --immediate-mode -i "$interface" -w "$results/$name.pcap" "$@" \
+    ip netns exec "$namespace" tcpdump -Z root -n -p --immediate-mode -B 65536 -i "$interface" -w "$results/$name.pcap" "$@" \
         2> "$results/$name.txt" &
     captures+=($!)
     captured+=("$name")

@@ -326,7 +326,12 @@ impl Upf {
         let kind = MessageType::SESSION_REPORT_REQUEST;
         let subject = Subject::Farewell(id);
         let is_said = self.request(to, kind, Some(cp_seid), subject, now_ns, |writer| {
-            writer.put(key::REPORT_TYPE, &ReportType::USAR)?;
+            // For the reason that the flags below say (8.2.21).
+            let kind = match is_last {
+                true => ReportType::USAR | ReportType::UISR,
+                false => ReportType::USAR,
+            };
+            writer.put(key::REPORT_TYPE, &kind)?;
             let group = IeType::USAGE_REPORT_REPORT;
             let mut all = reports.iter();
             all.try_for_each(|report| reports::put(writer, group, report, None, clock))?;

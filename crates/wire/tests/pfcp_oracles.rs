@@ -192,7 +192,6 @@ const UNCOMPARED: &[IeType] = &[
     IeType::CP_PFCP_ENTITY_IP_ADDRESS,
     IeType::NF_INSTANCE_ID,
     IeType::VALIDITY_TIMER,
-    IeType::PFCPSRREQ_FLAGS,
     IeType::PFCPASREQ_FLAGS,
     IeType::PFCPSDRSP_FLAGS,
     IeType::RAT_TYPE,

@@ -50,7 +50,7 @@ ip -n "$smf" neigh add 10.4.0.1 lladdr 02:00:00:00:00:01 dev n4 nud permanent
 
 capture=
 if command -v tcpdump > /dev/null; then
-    ip netns exec "$smf" tcpdump -Z root -n -p --immediate-mode -i n4 -w "$results/n4.pcap" 2> "$results/n4.txt" &
+    ip netns exec "$smf" tcpdump -Z root -n -p --immediate-mode -B 65536 -i n4 -w "$results/n4.pcap" 2> "$results/n4.txt" &
     capture=$!
     children+=("$capture")
     await "the capture of N4" grep -q "listening on" "$results/n4.txt"

@@ -90,6 +90,9 @@ fn hear(upf: &mut Upf) -> Option<Heard> {
     };
     let trigger = |group: &Group<'_>| group.require(key::USAGE_REPORT_TRIGGER).unwrap();
     let flags = ies.get(key::PFCPSRREQ_FLAGS).unwrap();
+    let kind = ies.get(key::REPORT_TYPE).unwrap();
+    let asks = kind.is_some_and(|kind| kind.contains(ReportType::UISR));
+    assert_eq!(asks, flags.is_some(), "{view}");
     Some(Heard {
         header: *view.header(),
         told: reports.iter().map(octets).sum(),

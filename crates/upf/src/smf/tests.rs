@@ -342,7 +342,13 @@ fn the_catalogue_has_every_scenario_and_nothing_that_is_not_there() {
         );
     }
     let mut sources = String::new();
-    for folder in ["src", "../flow/src", "../flow/tests", "../cli/tests"] {
+    for folder in [
+        "src",
+        "../flow/src",
+        "../flow/tests",
+        "../cli/tests",
+        "../wire/tests",
+    ] {
         read_sources(&root.join(folder), &mut sources);
     }
     for name in names {

@@ -168,6 +168,10 @@ def told_of_stations():
         usage("UsageReportSessionReportReq", [{}, dict(MACAR=1)], ("EthernetTrafficInformation", traffic)))
 
 
+def ended():
+    return message(PFCPSessionReportReq, 7, ("ReportType", dict(UISR=1)), ("PFCPSRReqFlags", dict(PSDBU=1)))
+
+
 def monitored():
     measured = dict(RP=1, UL=1, DL=1, DownlinkPacketDelay=11, UplinkPacketDelay=21, RoundTripPacketDelay=70001)
     report = [

@@ -8,8 +8,8 @@ use catena_wire::pfcp::value::address::{
 };
 use catena_wire::pfcp::value::detection::{FlowInformation, MacAddressList};
 use catena_wire::pfcp::value::flags::{
-    DataStatus, OciFlags, ReportType, SessionReportResponseFlags, UsageInformation,
-    UsageReportTrigger,
+    DataStatus, OciFlags, ReportType, SessionReportRequestFlags, SessionReportResponseFlags,
+    UsageInformation, UsageReportTrigger,
 };
 use catena_wire::pfcp::value::forwarding::VlanTag;
 use catena_wire::pfcp::value::node::{
@@ -328,7 +328,15 @@ fn redirected() -> Vec<u8> {
     })
 }
 
-pub(crate) fn all() -> [Sample; 11] {
+/// A session has ended.
+fn ended() -> Vec<u8> {
+    message(MessageType::SESSION_REPORT_REQUEST, Some(7), |writer| {
+        writer.put(key::REPORT_TYPE, &ReportType::UISR)?;
+        writer.put(key::PFCPSRREQ_FLAGS, &SessionReportRequestFlags::PSDBU)
+    })
+}
+
+pub(crate) fn all() -> [Sample; 12] {
     [
         sample("established", 15, established()),
         sample(
@@ -341,6 +349,7 @@ pub(crate) fn all() -> [Sample; 11] {
         sample("queried_packets", 16, queried_packets()),
         sample("told", 15, told()),
         sample("told_of_stations", 16, told_of_stations()),
+        sample("ended", 16, ended()),
         sample("monitored", 16, monitored()),
         sample("buffered", 15, buffered(200)),
         sample("buffered_for_long", 15, buffered(300)),

@@ -70,6 +70,7 @@ var messages = map[string]func() message.Message{
 	"queried_packets":              queriedPackets,
 	"told":                         told,
 	"told_of_stations":             toldOfStations,
+	"ended":                        ended,
 	"monitored":                    monitored,
 	"buffered":                     buffered,
 	"buffered_for_long":            bufferedForLong,

@@ -175,6 +175,7 @@ var readers = map[uint16]reader{
 	ie.APNDNN:                         of((*ie.IE).APNDNN, ie.NewAPNDNN),
 	ie.TGPPInterfaceType:              of((*ie.IE).TGPPInterfaceType, ie.NewTGPPInterfaceType),
 	ie.PFCPAUReqFlags:                 of((*ie.IE).PFCPAUReqFlags, ie.NewPFCPAUReqFlags),
+	ie.PFCPSRReqFlags:                 of((*ie.IE).PFCPSRReqFlags, ie.NewPFCPSRReqFlags),
 	ie.AlternativeSMFIPAddress:        fields((*ie.IE).AlternativeSMFIPAddress),
 	ie.SMFSetID:                       of((*ie.IE).SMFSetIDString, ie.NewSMFSetID),
 	ie.QuotaValidityTime:              of((*ie.IE).QuotaValidityTime, ie.NewQuotaValidityTime),

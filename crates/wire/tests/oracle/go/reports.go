@@ -128,6 +128,14 @@ func toldOfStations() message.Message {
 	)
 }
 
+func ended() message.Message {
+	return message.NewSessionReportRequest(0, 0, 7, sequence, 0,
+		// NewReportType knows no request for a session (8.2.21).
+		ie.New(ie.ReportType, []byte{0x40}),
+		ie.NewPFCPSRReqFlags(1),
+	)
+}
+
 func monitored() message.Message {
 	return message.NewSessionReportRequest(0, 0, 7, sequence, 0,
 		// NewReportType knows no session report (8.2.21).
