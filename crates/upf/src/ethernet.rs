@@ -20,6 +20,7 @@ use crate::enforce::{Triggers, charge, ruled};
 use crate::frame::{self, GROUP, Header};
 use crate::model::{Fault, Key, Session};
 use crate::rules::{Copied, DELETES_CONTAINER, Far, Pdr};
+use crate::tally::drop_kind;
 use crate::tunnel::Signal;
 use crate::upf::Upf;
 
@@ -79,24 +80,29 @@ impl Upf {
             marks: Marks::default(),
             named: Marks::default(),
         };
-        let ruled = ruled(&mut image, &found, &mut look, &mut triggers).ok();
-        let ruled = ruled.filter(|ruled| ruled.far.is_tunnel() && copies::has_room(signals));
-        let is_sent = ruled.is_some_and(|ruled| {
+        let ruled = match ruled(&mut image, &found, &mut look, &mut triggers) {
+            Ok(ruled) if !ruled.far.is_tunnel() => Err(Why::FarDrop),
+            Ok(_) if !copies::has_room(signals) => Err(Why::BufferFull),
+            Ok(ruled) => Ok(ruled),
+            Err(Decision::Drop(why)) => Err(why),
+            // A copy is not held.
+            Err(_) => Err(Why::FarDrop),
+        };
+        let sent = ruled.and_then(|ruled| {
             let ident = self.ident;
             self.ident = ident.wrapping_add(1);
             let copied = Copied::of_far(&ruled.far);
             let (seid, qfi) = (image.seid(), ruled.marking.0);
             let untagged = frame::without_tags(frame, ruled.removal);
             let bytes = copies::frame(&copied, &untagged, qfi, &self.settings, ident);
-            let Some(bytes) = bytes else {
-                return false;
-            };
-            charge(&mut image, &ruled, frame.len(), now_ns, &mut triggers).is_ok()
-                && copies::put((&copied, seid), bytes, &self.settings, ident, signals)
+            let bytes = bytes.ok_or(Why::NoHeadroom)?;
+            charge(&mut image, &ruled, frame.len(), now_ns, &mut triggers)?;
+            let is_sent = copies::put((&copied, seid), bytes, &self.settings, ident, signals);
+            is_sent.then_some(()).ok_or(Why::BufferFull)
         });
-        match is_sent {
-            true => triggers.wakes |= image.count_passed(false, frame.len(), now_ns),
-            false => image.count_dropped(),
+        match sent {
+            Ok(()) => triggers.wakes |= image.count_passed(false, frame.len(), now_ns),
+            Err(why) => image.count_dropped(drop_kind(why)),
         }
         self.counters.untold_events += triggers.untold_events;
         if !triggers.told.is_empty() {
@@ -105,7 +111,7 @@ impl Upf {
         if triggers.wakes {
             self.arm(slot, now_ns);
         }
-        is_sent
+        sent.is_ok()
     }
 }
 

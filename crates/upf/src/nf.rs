@@ -36,6 +36,7 @@ use crate::reassembly::{Reassembly, Whole};
 use crate::rules::NONE;
 use crate::shards::chooser;
 use crate::store::{LAYOUT, memory_bytes};
+use crate::tally::drop_kind;
 use crate::tunnel::Signal;
 use crate::upf::{COUNTERS, Upf};
 
@@ -114,6 +115,9 @@ impl Upf {
             Some(instance(&self.settings, source, None))
         });
         self.tally.count_dropped(place.unwrap_or(NONE), why);
+        if let Some(mut image) = self.store.image(slot).filter(|image| image.seid() != 0) {
+            image.count_dropped(drop_kind(why));
+        }
     }
 }
 

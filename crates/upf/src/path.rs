@@ -30,6 +30,7 @@ use crate::monitoring;
 use crate::redirect;
 use crate::rules::NONE;
 use crate::settings::{Exit, Settings};
+use crate::tally::drop_kind;
 use crate::trace::Fitting;
 use crate::tunnel::Signal;
 use crate::upf::Upf;
@@ -336,7 +337,7 @@ impl Upf {
                 }
             }
             Decision::Drop(why) => {
-                image.count_dropped();
+                image.count_dropped(drop_kind(why));
                 let source = triggers.fits.map_or((0, NONE), |(_, source)| source);
                 let instance = instance(&self.settings, source, triggers.out);
                 self.tally.count_dropped(instance, why);

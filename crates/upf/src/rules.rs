@@ -20,6 +20,8 @@ pub const NONE: u8 = u8::MAX;
 pub const DELETES_CONTAINER: u8 = 0x80;
 /// Kinds of records of a session.
 pub const KINDS: usize = 12;
+/// Reasons for which packets of sessions are dropped.
+pub const DROP_KINDS: usize = 16;
 /// Most QERs of a PDR.
 pub const QERS_MAX: usize = 8;
 /// Longest location that requests are redirected to, in bytes.
@@ -57,8 +59,6 @@ stored! {
         pub is_ethernet: bool,
         /// The UE's IPv6 prefix of 64 bits; the first one, if PDRs name several.
         pub ue_v6: Option<Ipv6Addr>,
-        /// Packets of the session that were dropped, for whatever reason.
-        pub dropped: u64,
         /// The CP function's SEID.
         pub cp_seid: u64,
         /// Where the CP function is reached.
@@ -79,6 +79,8 @@ stored! {
         pub sweeps: u32,
         /// Of which names its places are, as the store counts them.
         pub places: u8,
+        /// Packets of the session that were dropped, by reason, as the tally has them.
+        pub dropped: [u32; DROP_KINDS],
     }
 
     /// Packet detection rule.
@@ -424,7 +426,7 @@ impl Head {
             is_ethernet: false,
             ul: [0; 2],
             dl: [0; 2],
-            dropped: 0,
+            dropped: [0; DROP_KINDS],
             counts: [0; KINDS],
             looks_inside: false,
         }

@@ -12,9 +12,10 @@ use crate::held::Account;
 use crate::model::Session;
 use crate::monitoring::monitor::Monitor;
 use crate::routes::Route;
-use crate::rules::NONE;
+use crate::rules::{Head, NONE};
 use crate::shards::SEID_SHIFT;
 use crate::snapshot;
+use crate::tally::DROP_REASONS;
 use crate::upf::Upf;
 
 mod traces;
@@ -41,6 +42,15 @@ fn copies_of(session: &Session, far_id: u32) -> Option<Value> {
         })
         .collect();
     (!its.is_empty()).then_some(Value::Array(its))
+}
+
+/// Packets of a session that were dropped, by reason.
+fn drops_of(head: &Head) -> Value {
+    let all = DROP_REASONS.iter().zip(head.dropped);
+    let some = all.filter(|(_, count)| *count > 0);
+    some.map(|(reason, count)| ((*reason).to_owned(), Value::from(count)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 impl Upf {
@@ -97,7 +107,7 @@ impl Upf {
                 "ul_bytes": head.ul[1],
                 "dl_packets": head.dl[0],
                 "dl_bytes": head.dl[1],
-                "dropped": head.dropped,
+                "dropped": head.dropped.iter().copied().map(u64::from).sum::<u64>(),
             }));
         }
         json!({ "count": self.store.live(), "sessions": list, "next": slots.peek() })
@@ -175,6 +185,7 @@ impl Upf {
         json!({
             "seid": session.head.seid,
             "bytes": session.image_len(),
+            "drops": drops_of(&session.head),
             "pdrs": pdrs.collect::<Vec<_>>(),
             "fars": fars.collect::<Vec<_>>(),
             "qers": qers.collect::<Vec<_>>(),

@@ -26,7 +26,7 @@ mod named;
 mod put_back;
 
 /// Number of the layout of all that lies in the memory.
-pub const LAYOUT: u64 = 16;
+pub const LAYOUT: u64 = 17;
 
 const PAGE: usize = 4096;
 const MAGIC: u64 = 0x3146_5055_4e54_4143;

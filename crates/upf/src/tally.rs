@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::ceilings::terms::slice_name;
 use crate::decision::{REASONS, Why};
 use crate::model::Session;
+use crate::rules::DROP_KINDS;
 use crate::settings::Settings;
 
 /// Most slices that are told apart.
@@ -16,7 +17,7 @@ pub const SLICE_COUNT_MAX: usize = 64;
 
 /// Why packets are dropped that are of a session. Others are of no network instance, and parts of a
 /// packet are none.
-const DROPS: [Why; 16] = [
+const DROPS: [Why; DROP_KINDS] = [
     Why::Malformed,
     Why::NoPdr,
     Why::Spoofed,
@@ -34,6 +35,11 @@ const DROPS: [Why; 16] = [
     Why::Expired,
     Why::Discarded,
 ];
+
+/// Which of them a reason is; none for one that is not of a session.
+pub(crate) fn drop_kind(why: Why) -> Option<usize> {
+    DROPS.iter().position(|one| *one == why)
+}
 
 /// Their names.
 pub const DROP_REASONS: [&str; DROPS.len()] = {

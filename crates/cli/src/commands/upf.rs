@@ -84,6 +84,12 @@ pub(crate) fn run(command: &Command) -> Outcome {
                     outln!("{kind}");
                     table(&answer[kind]);
                 }
+                if answer["drops"]
+                    .as_object()
+                    .is_some_and(|drops| !drops.is_empty())
+                {
+                    outln!("drops: {}", line(&answer["drops"]));
+                }
             })
         }
         Command::Peers(node) => {

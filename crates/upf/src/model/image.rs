@@ -284,11 +284,15 @@ impl<'a> Image<'a> {
         was_inactive
     }
 
-    /// Counts a packet that is dropped.
+    /// Counts a packet that is dropped, for the reason of this number.
     #[inline]
-    pub fn count_dropped(&mut self) {
-        let dropped = Fields::<Head>::dropped().get(self.bytes);
-        Fields::<Head>::dropped().set(self.bytes, &(dropped + 1));
+    pub fn count_dropped(&mut self, kind: Option<usize>) {
+        let all = Fields::<Head>::dropped();
+        let mut dropped = all.get(self.bytes);
+        if let Some(count) = kind.and_then(|kind| dropped.get_mut(kind)) {
+            *count = count.saturating_add(1);
+            all.set(self.bytes, &dropped);
+        }
     }
 
     /// How many PDRs there are.

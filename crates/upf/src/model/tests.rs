@@ -133,5 +133,5 @@ fn spoiled_memory_is_no_session_and_no_panic() {
 fn what_an_ordinary_session_takes_is_known() {
     let mut one = session(1);
     one.link().unwrap();
-    assert_eq!(one.image_len(), 1638);
+    assert_eq!(one.image_len(), 1702);
 }

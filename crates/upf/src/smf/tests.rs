@@ -122,6 +122,42 @@ fn an_apply_that_orders_interfaces_otherwise_leaves_sessions_as_they_are() {
     }
 }
 
+/// Why packets of a session were dropped is said of the session: as much as the UPF counts in all,
+/// where there is no other one.
+#[test]
+fn a_session_says_why_its_packets_were_dropped() {
+    for (name, reasons) in [
+        ("gates", &["gate_closed"][..]),
+        ("averaging-window", &["rate_exceeded"]),
+        ("filters", &["far_drop", "no_pdr"]),
+        ("paging-limit", &["buffer_full"]),
+    ] {
+        let mut scenario = Scenario::parse(&text(name)).unwrap();
+        let is_deletion = |step: &Step| matches!(step.act, Some(Act::Delete(_)));
+        scenario.steps.retain(|step| !is_deletion(step));
+        let mut simulation = Simulation::new(scenario).unwrap();
+        let counters = simulation.play().unwrap().counters;
+        let sessions = simulation.ask(&json!({ "show": "sessions" })).unwrap();
+        let mut shown = |one: &serde_json::Value| {
+            let request = json!({ "show": "session", "seid": one["seid"] });
+            simulation.ask(&request).unwrap()["drops"].clone()
+        };
+        let sessions = sessions["sessions"].as_array().unwrap();
+        let drops: Vec<_> = sessions.iter().map(&mut shown).collect();
+        for reason in reasons {
+            let of = |one: &serde_json::Value| one[reason].as_u64().unwrap_or(0);
+            let sum: u64 = drops.iter().map(of).sum();
+            let all = of(&counters);
+            assert!(sum == all && all > 0, "{name}, {reason}: {sum} of {all}");
+        }
+        for (one, drops) in sessions.iter().zip(&drops) {
+            let each = drops.as_object().unwrap().values();
+            let sum: u64 = each.filter_map(serde_json::Value::as_u64).sum();
+            assert_eq!(one["dropped"], sum, "{name}");
+        }
+    }
+}
+
 /// What is held of a group says its place: where that is another one's now, nothing of it leaves.
 #[test]
 fn what_is_held_of_a_group_that_gets_another_place_is_dropped() {
