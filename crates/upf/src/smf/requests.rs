@@ -5,8 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, NodeId, UeIpAddress};
 use catena_wire::pfcp::value::detection::{MacAddresses, SNssai, SdfFilter};
 use catena_wire::pfcp::value::flags::{
-    ApplyAction, EthernetFilterProperties, MeasurementInformation, MeasurementMethod,
-    QerControlIndications, ReportingTriggers, SessionModificationRequestFlags,
+    ApplyAction, EthernetFilterProperties, QerControlIndications, SessionModificationRequestFlags,
 };
 use catena_wire::pfcp::value::forwarding::{
     DestinationInterface, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders,
@@ -17,7 +16,6 @@ use catena_wire::pfcp::value::qos::{
     BitRates, GateStatus, PacketRateStatus, PacketRates, PagingPolicyIndicator, Qfi, Rate,
     Remaining, Rqi,
 };
-use catena_wire::pfcp::value::usage::{DroppedDlTraffic, TimeQuotaMechanism, Volume};
 use catena_wire::pfcp::value::{
     BarId, FarId, Milliseconds, NotificationDelay, PdrId, QerId, Seconds, Time, TrafficEndpointId,
     UrrId,
@@ -27,24 +25,14 @@ use catena_wire::pfcp::{Full, IeType, Writer, key};
 use super::monitoring;
 use super::scenario::{
     Action, BarRule, EndpointRule, FarRule, FrameRule, PdrRule, QerRule, Rules, Scenario, Side,
-    UrrRule,
 };
 use crate::group;
 
 mod pfds;
+mod urrs;
 
 pub(super) use pfds::pfds;
-
-/// Flags by their names in the specification; none of one that nobody knows.
-pub(super) fn triggers(names: &[String]) -> Option<ReportingTriggers> {
-    let mut all = ReportingTriggers::NONE;
-    for name in names {
-        let one = (0..24).map(|bit| ReportingTriggers::from_bits(1 << bit));
-        let mut known = one.filter(|one| one.count() == 1);
-        all = all | known.find(|one| format!("{one:?}") == *name)?;
-    }
-    Some(all)
-}
+pub(super) use urrs::triggers;
 
 /// An address as one of two versions.
 fn versions(address: IpAddr) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
@@ -100,9 +88,9 @@ pub(super) fn modification(
             writer.put(key::FAR_ID, &FarId(*id))
         })?;
     }
-    for id in &rules.remove_urrs {
-        writer.group(IeType::REMOVE_URR, |writer| {
-            writer.put(key::URR_ID, &UrrId(*id))
+    for id in &rules.remove_qers {
+        writer.group(IeType::REMOVE_QER, |writer| {
+            writer.put(key::QER_ID, &QerId(*id))
         })?;
     }
     for id in &rules.remove_endpoints {
@@ -118,8 +106,13 @@ pub(super) fn modification(
             writer.group(group, |writer| endpoint(writer, scenario, rule))?;
         }
     }
-    for rule in &rules.pdrs {
-        writer.group(IeType::CREATE_PDR, |writer| pdr(writer, scenario, rule))?;
+    for (group, list) in [
+        (IeType::CREATE_PDR, &rules.pdrs),
+        (IeType::UPDATE_PDR, &rules.update_pdrs),
+    ] {
+        for rule in list {
+            writer.group(group, |writer| pdr(writer, scenario, rule))?;
+        }
     }
     for rule in &rules.fars {
         writer.group(IeType::CREATE_FAR, |writer| {
@@ -139,14 +132,7 @@ pub(super) fn modification(
             writer.group(group, |writer| qer(writer, rule))?;
         }
     }
-    for (group, list) in [
-        (IeType::CREATE_URR, &rules.urrs),
-        (IeType::UPDATE_URR, &rules.update_urrs),
-    ] {
-        for rule in list {
-            writer.group(group, |writer| urr(writer, rule))?;
-        }
-    }
+    urrs::rules(writer, rules)?;
     for (group, list) in [
         (IeType::CREATE_BAR, &rules.bars),
         (IeType::UPDATE_BAR, &rules.update_bars),
@@ -154,11 +140,6 @@ pub(super) fn modification(
         for rule in list {
             writer.group(group, |writer| bar(writer, rule))?;
         }
-    }
-    for id in &rules.query_urrs {
-        writer.group(IeType::QUERY_URR, |writer| {
-            writer.put(key::URR_ID, &UrrId(*id))
-        })?;
     }
     for id in &rules.query_rates {
         writer.group(IeType::QUERY_PACKET_RATE_STATUS, |writer| {
@@ -519,58 +500,4 @@ fn qer(writer: &mut Writer<'_>, rule: &QerRule) -> Result<(), Full> {
     writer.put_some(key::RQI, rqi.as_ref())?;
     let ppi = rule.ppi.map(PagingPolicyIndicator);
     writer.put_some(key::PAGING_POLICY_INDICATOR, ppi.as_ref())
-}
-
-fn urr(writer: &mut Writer<'_>, rule: &UrrRule) -> Result<(), Full> {
-    writer.put(key::URR_ID, &UrrId(rule.id))?;
-    let duration = match rule.duration {
-        true => MeasurementMethod::DURAT,
-        false => MeasurementMethod::NONE,
-    };
-    let event = match rule.event {
-        true => MeasurementMethod::EVENT,
-        false => MeasurementMethod::NONE,
-    };
-    writer.put(
-        key::MEASUREMENT_METHOD,
-        &(duration | event | MeasurementMethod::VOLUM),
-    )?;
-    let triggers = triggers(&rule.triggers).filter(|triggers| triggers.count() > 0);
-    writer.put_some(key::REPORTING_TRIGGERS, triggers.as_ref())?;
-    writer.put_some(key::MEASUREMENT_PERIOD, rule.period.map(Seconds).as_ref())?;
-    let total = |octets: Option<u64>| {
-        octets.map(|octets| Volume {
-            total: Some(octets),
-            ..Volume::default()
-        })
-    };
-    writer.put_some(key::VOLUME_THRESHOLD, total(rule.volume_threshold).as_ref())?;
-    writer.put_some(key::VOLUME_QUOTA, total(rule.volume_quota).as_ref())?;
-    writer.put_some(
-        key::TIME_THRESHOLD,
-        rule.time_threshold.map(Seconds).as_ref(),
-    )?;
-    writer.put_some(
-        key::QUOTA_VALIDITY_TIME,
-        rule.validity.map(Seconds).as_ref(),
-    )?;
-    writer.put_some(key::EVENT_THRESHOLD, rule.event_threshold.as_ref())?;
-    writer.put_some(key::EVENT_QUOTA, rule.event_quota.as_ref())?;
-    let continuous = rule.continuous.map(|interval| (0, interval));
-    let period = continuous.or(rule.discrete.map(|interval| (1, interval)));
-    let mechanism = period.map(|(interval_type, interval)| TimeQuotaMechanism {
-        interval_type,
-        interval,
-    });
-    writer.put_some(key::TIME_QUOTA_MECHANISM, mechanism.as_ref())?;
-    let dropped = rule.dropped_packets.map(|packets| DroppedDlTraffic {
-        packets: Some(packets),
-        octets: None,
-    });
-    writer.put_some(key::DROPPED_DL_TRAFFIC_THRESHOLD, dropped.as_ref())?;
-    let inactivity = rule.inactivity.map(Seconds);
-    writer.put_some(key::INACTIVITY_DETECTION_TIME, inactivity.as_ref())?;
-    writer.put_some(key::LINKED_URR_ID, rule.linked.map(UrrId).as_ref())?;
-    let information = rule.packets.then_some(MeasurementInformation::MNOP);
-    writer.put_some(key::MEASUREMENT_INFORMATION, information.as_ref())
 }
