@@ -13,7 +13,7 @@ use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::value::qos::PacketRates;
 use catena_wire::pfcp::value::usage::Volume;
 use catena_wire::pfcp::value::{BarId, FarId, QerId, Seconds, UrrId};
-use catena_wire::pfcp::{Cause, Change, Group, IeType, Refusal, key};
+use catena_wire::pfcp::{Cause, Change, Group, IeType, Place, Refusal, key};
 
 use crate::draft::Draft;
 use crate::frame;
@@ -158,7 +158,10 @@ pub fn far(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Result<(), F
     }
     let needs = rule.does(ApplyAction::FORW) && rule.interface == NONE;
     if needs {
-        let ie_type = IeType::FORWARDING_PARAMETERS;
+        let ie_type = match group.place() {
+            Place::Group(IeType::UPDATE_FAR) => IeType::UPDATE_FORWARDING_PARAMETERS,
+            _ => IeType::FORWARDING_PARAMETERS,
+        };
         return Err(Cause::CONDITIONAL_IE_MISSING.because_of(ie_type).into());
     }
     Ok(())

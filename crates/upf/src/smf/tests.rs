@@ -118,6 +118,20 @@ fn a_wrong_expectation_is_found_out() {
             "offending: 43",
             "offending IE Some(42)",
         ),
+        // One that should not be there, one that is not, and the rule.
+        (
+            "refusals",
+            "cause: 65",
+            "cause: 65, offending: 57",
+            "offending IE None",
+        ),
+        ("refusals", ", offending: 42", "", "offending IE Some(42)"),
+        (
+            "contradictions",
+            "rule: { far: 99 }",
+            "rule: { far: 98 }",
+            "failed rule Some(Far(FarId(99)))",
+        ),
         (
             "paging",
             "count: 8, first: 1,",
