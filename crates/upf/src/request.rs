@@ -286,6 +286,7 @@ pub fn qer(group: &Group<'_>, rule: &mut Qer, draft: &Draft<'_>) -> Result<(), F
     if let Change::Set(gates) = group.change(key::GATE_STATUS)? {
         (rule.ul_open, rule.dl_open) = (gates.ul_open, gates.dl_open);
     }
+    let before_kbps = rule.mbr_kbps;
     for (key, field) in [
         (key::MBR, &mut rule.mbr_kbps),
         (key::GBR, &mut rule.gbr_kbps),
@@ -301,6 +302,7 @@ pub fn qer(group: &Group<'_>, rule: &mut Qer, draft: &Draft<'_>) -> Result<(), F
         Change::Remove => rule.window_ms = None,
         Change::Set(window) => rule.window_ms = Some(window.0),
     }
+    rule.go_on(before_kbps, draft.now_ns);
     read_packet_rate(group, rule)?;
     rates::read_status(group, rule, draft.now_ns, draft.clock)?;
     match group.change(key::QER_CONTROL_INDICATIONS)? {
