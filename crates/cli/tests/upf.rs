@@ -337,7 +337,15 @@ fn the_command_plays_scenarios_and_says_which_step_went_wrong() {
 }
 
 /// Scenarios that send what is wrong: tshark would be right to complain.
-const WRONG: [&str; 4] = ["malformed", "malformed-ies", "contradictions", "refusals"];
+const WRONG: [&str; 7] = [
+    "malformed",
+    "malformed-ies",
+    "contradictions",
+    "refusals",
+    "corrupt-gtpu",
+    "regressions-malformed",
+    "own-addresses",
+];
 
 /// What tshark says is wrong with the frames of a capture: their number, protocols and its words.
 fn complaints(capture: &Path) -> String {

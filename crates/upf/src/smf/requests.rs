@@ -191,68 +191,10 @@ fn endpoint(writer: &mut Writer<'_>, scenario: &Scenario, rule: &EndpointRule) -
 
 fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(), Full> {
     writer.put(key::PDR_ID, &PdrId(rule.id))?;
-    writer.put(key::PRECEDENCE, &rule.precedence)?;
-    writer.group(IeType::PDI, |writer| {
-        let source = match rule.source {
-            Side::Access => SourceInterface::ACCESS,
-            Side::Core => SourceInterface::CORE,
-            Side::Group => SourceInterface(group::FROM_GROUP),
-        };
-        writer.put(key::SOURCE_INTERFACE, &source)?;
-        let endpoint = rule.endpoint.map(TrafficEndpointId);
-        writer.put_some(key::TRAFFIC_ENDPOINT_ID, endpoint.as_ref())?;
-        if rule.choose_teid {
-            writer.put(key::F_TEID, &choose_teid(scenario, rule.n9))?;
-        }
-        if let Some(teid) = rule.teid {
-            let (v4, v6) = versions(tunnel_end(scenario, rule.n9));
-            let given = FTeid::Given { teid, v4, v6 };
-            writer.put(key::F_TEID, &given)?;
-        }
-        let name = rule.network_instance.as_ref().map(|name| name.as_bytes());
-        writer.put_some(key::NETWORK_INSTANCE, name.as_ref())?;
-        let choice = rule.choose_ue.then_some(Allocation::Choose);
-        let v4 = rule.ue.map(Allocation::Given).or(choice);
-        let choice = rule.choose_prefix.then_some(Allocation::Choose);
-        let v6 = rule.prefix.map(Allocation::Given).or(choice);
-        if v4.is_some() || v6.is_some() {
-            let address = UeIpAddress {
-                v4,
-                v6,
-                is_destination: rule.source != Side::Access,
-                ..UeIpAddress::default()
-            };
-            writer.put(key::UE_IP_ADDRESS, &address)?;
-        }
-        for text in &rule.sdf {
-            let filter = SdfFilter {
-                flow_description: Some(text.as_bytes()),
-                ..SdfFilter::default()
-            };
-            writer.put(key::SDF_FILTER, &filter)?;
-        }
-        for rule in &rule.frames {
-            writer.group(IeType::ETHERNET_PACKET_FILTER, |writer| frame(writer, rule))?;
-        }
-        if rule.flow_label.is_some() {
-            let filter = SdfFilter {
-                flow_label: rule.flow_label,
-                ..SdfFilter::default()
-            };
-            writer.put(key::SDF_FILTER, &filter)?;
-        }
-        let application = rule.application.as_ref().map(|id| id.as_bytes());
-        writer.put_some(key::APPLICATION_ID, application.as_ref())?;
-        for (key, routes) in [
-            (key::FRAMED_ROUTE, &rule.framed_routes),
-            (key::FRAMED_IPV6_ROUTE, &rule.framed_v6_routes),
-        ] {
-            let mut routes = routes.iter();
-            routes.try_for_each(|route| writer.put(key, &route.as_bytes()))?;
-        }
-        let mut qfis = rule.qfis.iter();
-        qfis.try_for_each(|qfi| writer.put(key::QFI, &Qfi(*qfi)))
-    })?;
+    writer.put_some(key::PRECEDENCE, rule.precedence.as_ref())?;
+    if let Some(side) = rule.source {
+        writer.group(IeType::PDI, |writer| pdi(writer, scenario, rule, side))?;
+    }
     let removal = rule.removal.map(|description| OuterHeaderRemoval {
         description: RemovedHeader(description),
         extension_deletion: rule
@@ -265,6 +207,73 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
     urrs.try_for_each(|id| writer.put(key::URR_ID, &UrrId(*id)))?;
     let mut qers = rule.qers.iter();
     qers.try_for_each(|id| writer.put(key::QER_ID, &QerId(*id)))
+}
+
+fn pdi(
+    writer: &mut Writer<'_>,
+    scenario: &Scenario,
+    rule: &PdrRule,
+    side: Side,
+) -> Result<(), Full> {
+    let source = match side {
+        Side::Access => SourceInterface::ACCESS,
+        Side::Core => SourceInterface::CORE,
+        Side::Group => SourceInterface(group::FROM_GROUP),
+    };
+    writer.put(key::SOURCE_INTERFACE, &source)?;
+    let endpoint = rule.endpoint.map(TrafficEndpointId);
+    writer.put_some(key::TRAFFIC_ENDPOINT_ID, endpoint.as_ref())?;
+    if rule.choose_teid {
+        writer.put(key::F_TEID, &choose_teid(scenario, rule.n9))?;
+    }
+    if let Some(teid) = rule.teid {
+        let (v4, v6) = versions(tunnel_end(scenario, rule.n9));
+        let given = FTeid::Given { teid, v4, v6 };
+        writer.put(key::F_TEID, &given)?;
+    }
+    let name = rule.network_instance.as_ref().map(|name| name.as_bytes());
+    writer.put_some(key::NETWORK_INSTANCE, name.as_ref())?;
+    let choice = rule.choose_ue.then_some(Allocation::Choose);
+    let v4 = rule.ue.map(Allocation::Given).or(choice);
+    let choice = rule.choose_prefix.then_some(Allocation::Choose);
+    let v6 = rule.prefix.map(Allocation::Given).or(choice);
+    if v4.is_some() || v6.is_some() {
+        let address = UeIpAddress {
+            v4,
+            v6,
+            is_destination: side != Side::Access,
+            ..UeIpAddress::default()
+        };
+        writer.put(key::UE_IP_ADDRESS, &address)?;
+    }
+    for text in &rule.sdf {
+        let filter = SdfFilter {
+            flow_description: Some(text.as_bytes()),
+            ..SdfFilter::default()
+        };
+        writer.put(key::SDF_FILTER, &filter)?;
+    }
+    for rule in &rule.frames {
+        writer.group(IeType::ETHERNET_PACKET_FILTER, |writer| frame(writer, rule))?;
+    }
+    if rule.flow_label.is_some() {
+        let filter = SdfFilter {
+            flow_label: rule.flow_label,
+            ..SdfFilter::default()
+        };
+        writer.put(key::SDF_FILTER, &filter)?;
+    }
+    let application = rule.application.as_ref().map(|id| id.as_bytes());
+    writer.put_some(key::APPLICATION_ID, application.as_ref())?;
+    for (key, routes) in [
+        (key::FRAMED_ROUTE, &rule.framed_routes),
+        (key::FRAMED_IPV6_ROUTE, &rule.framed_v6_routes),
+    ] {
+        let mut routes = routes.iter();
+        routes.try_for_each(|route| writer.put(key, &route.as_bytes()))?;
+    }
+    let mut qfis = rule.qfis.iter();
+    qfis.try_for_each(|qfi| writer.put(key::QFI, &Qfi(*qfi)))
 }
 
 fn frame(writer: &mut Writer<'_>, rule: &FrameRule) -> Result<(), Full> {

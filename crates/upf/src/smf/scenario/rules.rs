@@ -107,16 +107,16 @@ pub enum Side {
     Group,
 }
 
-/// Create PDR.
+/// Create PDR or Update PDR.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PdrRule {
     /// PDR ID.
     pub id: u16,
     /// Precedence.
-    pub precedence: u32,
-    /// Source Interface.
-    pub source: Side,
+    pub precedence: Option<u32>,
+    /// Source Interface; without one there is no PDI.
+    pub source: Option<Side>,
     /// Network Instance.
     pub network_instance: Option<String>,
     /// Traffic Endpoint ID.
