@@ -72,6 +72,12 @@ fn what_is_held_outlives_an_apply() {
         "home-routed",
         "i-upf",
         "qos-monitoring",
+        "malformed",
+        "replaced-rules",
+        "thresholds",
+        "monitoring-time",
+        "regressions-accepted",
+        "regressions-restart",
     ] {
         let mut simulation = Simulation::new(Scenario::parse(&text(name)).unwrap()).unwrap();
         simulation.replace("buffered", json!(5000));
