@@ -337,13 +337,14 @@ fn the_command_plays_scenarios_and_says_which_step_went_wrong() {
 }
 
 /// Scenarios that send what is wrong: tshark would be right to complain.
-const WRONG: [&str; 7] = [
+const WRONG: [&str; 8] = [
     "malformed",
     "malformed-ies",
     "contradictions",
     "refusals",
     "corrupt-gtpu",
     "regressions-malformed",
+    "regressions-accepted",
     "own-addresses",
 ];
 
