@@ -398,7 +398,16 @@ fn the_command_plays_scenarios_and_says_which_step_went_wrong() {
 }
 
 /// Scenarios that send what is wrong: tshark would be right to complain.
-const WRONG: [&str; 2] = ["malformed", "refusals"];
+const WRONG: [&str; 8] = [
+    "malformed",
+    "malformed-ies",
+    "contradictions",
+    "refusals",
+    "corrupt-gtpu",
+    "regressions-malformed",
+    "regressions-accepted",
+    "own-addresses",
+];
 
 fn capture(scenario: &Path, file: &Path) {
     let mut catena = Command::new(env!("CARGO_BIN_EXE_catena"));

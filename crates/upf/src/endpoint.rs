@@ -126,6 +126,7 @@ fn read(
         ],
     )?;
     pdi::refuse_frames(group, head)?;
+    pdi::refuse_meaningless(group)?;
     // No rule has failed, but an endpoint, for which there is no Failed Rule ID.
     let of_endpoint = |fault| Fault {
         rule: None,

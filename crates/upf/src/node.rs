@@ -96,10 +96,14 @@ impl Upf {
             Some(header) => header,
             None => return,
         };
-        if is_version {
-            if let Ok(bytes) = message(&header, |_| Ok(())) {
-                self.send(Datagram { to: from, bytes });
-            }
+        let answer = match header.message_type {
+            _ if is_version => message(&header, |_| Ok(())).ok(),
+            // Its answer has no cause, and tells the same whatever is wrong (7.4.2.2, 7.6.6).
+            MessageType::HEARTBEAT_REQUEST => self.heartbeat(&header).ok(),
+            _ => None,
+        };
+        if let Some(bytes) = answer {
+            self.send(Datagram { to: from, bytes });
         } else if header.message_type.response().is_some() {
             let fault = Cause::INVALID_LENGTH.alone().into();
             self.refuse(&header, &fault, 0, from, 0);
@@ -136,7 +140,7 @@ impl Upf {
             // It is answered whatever is wrong with it (7.6.6).
             MessageType::HEARTBEAT_REQUEST => {
                 self.compare_recovery(view, from, now_ns);
-                self.heartbeat(view)
+                self.heartbeat(&header)
             }
             _ if checked.is_err() => Err(checked.err().map_or_else(unknown, Fault::from)),
             MessageType::ASSOCIATION_SETUP_REQUEST => self.set_up(view, from, now_ns),
@@ -223,8 +227,8 @@ impl Upf {
         }
     }
 
-    fn heartbeat(&mut self, view: &View<&[u8]>) -> Result<Vec<u8>, Fault> {
-        let header = answer_to(view.header(), MessageType::HEARTBEAT_RESPONSE);
+    fn heartbeat(&self, request: &Header) -> Result<Vec<u8>, Fault> {
+        let header = answer_to(request, MessageType::HEARTBEAT_RESPONSE);
         let time = Time(self.store.recovery());
         message(&header, |writer| {
             writer.put(key::RECOVERY_TIME_STAMP, &time)

@@ -5,6 +5,7 @@
 
 use catena_wire::pfcp::value::PdrId;
 use catena_wire::pfcp::value::address::{Allocation, FTeid, UeIpAddress};
+use catena_wire::pfcp::value::detection::SdfFilter;
 use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::{Cause, Change, Group, IeType, Refusal, key};
 
@@ -37,6 +38,25 @@ pub(crate) fn refuse_frames(group: &Group<'_>, head: &Head) -> Result<(), Refusa
     }
 }
 
+/// Mandatory IE incorrect, if what says where packets come to means nothing: an F-TEID without a
+/// version, an address that is said and to be chosen.
+///
+/// Both are optional, and 7.6.8 would leave them out. Then a rule would be accepted that has no
+/// tunnel, or more packets than the SMF says.
+pub(crate) fn refuse_meaningless(group: &Group<'_>) -> Result<(), Refusal> {
+    for ie in group.ies() {
+        let ie = ie?;
+        match ie.ie_type {
+            // Of an update, one that is removed.
+            _ if ie.value.is_empty() => {}
+            IeType::F_TEID => drop(ie.read(key::F_TEID)?),
+            IeType::UE_IP_ADDRESS => drop(ie.read(key::UE_IP_ADDRESS)?),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Whether the UPF is to choose something for this PDI or Traffic Endpoint.
 pub(crate) fn is_chosen(group: &Group<'_>) -> bool {
     let teid = matches!(group.get(key::F_TEID), Ok(Some(FTeid::Choose { .. })));
@@ -66,6 +86,7 @@ pub(crate) fn read(
         ],
     )?;
     refuse_frames(pdi, head)?;
+    refuse_meaningless(pdi)?;
     let rule = &mut detection.pdr;
     let failed = FailedRuleId::Pdr(PdrId(rule.id));
     let source = pdi.require(key::SOURCE_INTERFACE)?;
@@ -106,6 +127,10 @@ pub(crate) fn read(
     detection.filters.clear();
     for filter in pdi.each(key::SDF_FILTER) {
         let filter = filter?;
+        // As one that means nothing: it would be all packets.
+        if filter == SdfFilter::default() {
+            return Err(Fault::of_rule(failed, IeType::SDF_FILTER));
+        }
         let mut read = match filter.flow_description {
             None => Filter::all(),
             Some(text) => {

@@ -178,11 +178,54 @@ pub(crate) fn charge(
     now_ns: u64,
     len: usize,
 ) -> bool {
-    let burst = bytes_per_s.saturating_mul(window_ms.into()) / 1000;
-    let burst = burst.clamp(BURST_BYTES_MIN, BURST_BYTES_MAX);
     let cost = u32::try_from(len).unwrap_or(u32::MAX);
     // A rate of 0 lets nothing pass.
-    Gcra::charge((bytes_per_s, burst), state, now_ns, cost).unwrap_or(false)
+    let terms = (bytes_per_s, burst(bytes_per_s, window_ms));
+    Gcra::charge(terms, state, now_ns, cost).unwrap_or(false)
+}
+
+/// Most bytes that a rate lets pass at once.
+#[inline]
+fn burst(bytes_per_s: u64, window_ms: u32) -> u64 {
+    let burst = bytes_per_s.saturating_mul(window_ms.into()) / 1000;
+    burst.clamp(BURST_BYTES_MIN, BURST_BYTES_MAX)
+}
+
+/// What a meter remembers once its rate is another one: what has passed has to be earned by the
+/// new one, up to what that lets pass at once.
+///
+/// Its memory is an instant. Left as it is, bytes that a low rate has let pass would stop packets
+/// of a high one as long as they would have stopped those of the low one.
+fn at_other_rate(
+    words: [u64; 2],
+    (before_kbps, kbps): (u64, u64),
+    window_ms: u32,
+    now_ns: u64,
+) -> [u64; 2] {
+    const SECOND_NS: u128 = 1_000_000_000;
+    let bytes_per_s = kbps.saturating_mul(125);
+    let ahead_ns = words[0].saturating_sub(now_ns);
+    if ahead_ns == 0 || bytes_per_s == 0 || before_kbps == kbps {
+        return words;
+    }
+    let owed = u128::from(ahead_ns) * u128::from(before_kbps.saturating_mul(125)) / SECOND_NS;
+    let owed = owed.min(burst(bytes_per_s, window_ms).into());
+    let ns = owed * SECOND_NS / u128::from(bytes_per_s);
+    let ns = u64::try_from(ns).unwrap_or(u64::MAX);
+    [now_ns.saturating_add(ns), 0]
+}
+
+impl Qer {
+    /// Has its meters go on by another MBR than the one before.
+    pub(crate) fn go_on(&mut self, before_kbps: Option<[u64; 2]>, now_ns: u64) {
+        let (Some(before), Some(now)) = (before_kbps, self.mbr_kbps) else {
+            return;
+        };
+        let window_ms = self.window_ms.unwrap_or(WINDOW_MS);
+        let rates = [(before[0], now[0]), (before[1], now[1])];
+        self.ul_meter = at_other_rate(self.ul_meter, rates[0], window_ms, now_ns);
+        self.dl_meter = at_other_rate(self.dl_meter, rates[1], window_ms, now_ns);
+    }
 }
 
 /// Charges a packet that passes whatever the rate says.
@@ -302,6 +345,38 @@ mod tests {
             packets: Some(rate),
             ..Meter::open()
         }
+    }
+
+    /// How many packets of 100 bytes pass at an instant.
+    fn at_once(words: &mut [u64; 2], kbps: u64, now_ns: u64) -> usize {
+        let mut state = GcraState::from_words(*words);
+        let mut pass = || charge(kbps * 125, WINDOW_MS, &mut state, now_ns, 100);
+        let count = (0..100_000).take_while(|_| pass()).count();
+        *words = state.words();
+        count
+    }
+
+    /// What has passed by one rate is earned by the next one: soon by a higher one, and no later
+    /// than what may pass at once by a lower one.
+    #[test]
+    fn what_has_passed_is_earned_by_the_rate_that_holds_now() {
+        const START_NS: u64 = 1_000_000_000_000;
+        const SECOND_NS: u64 = 1_000_000_000;
+        let mut words = [0; 2];
+        // 3028 bytes pass at once by 8 kbit/s: it would earn them in three seconds.
+        assert_eq!(at_once(&mut words, 8, START_NS), 30);
+        assert_eq!(at_once(&mut words, 8, START_NS), 0);
+        words = at_other_rate(words, (8, 1_000_000), WINDOW_MS, START_NS);
+        // 10 ms of 1 Gbit/s, less the thirty.
+        assert_eq!(at_once(&mut words, 1_000_000, START_NS), 12_470);
+        words = at_other_rate(words, (1_000_000, 8), WINDOW_MS, START_NS);
+        assert_eq!(at_once(&mut words, 8, START_NS), 0);
+        assert_eq!(at_once(&mut words, 8, START_NS + 4 * SECOND_NS), 30);
+        // The same rate again changes nothing, and what is earned is earned.
+        assert_eq!(at_other_rate([7, 3], (8, 9), WINDOW_MS, START_NS), [7, 3]);
+        let owed = [START_NS + 5, 3];
+        assert_eq!(at_other_rate(owed, (8, 8), WINDOW_MS, START_NS), owed);
+        assert_eq!(at_other_rate(owed, (8, 0), WINDOW_MS, START_NS), owed);
     }
 
     /// In each unit as many as it says, whatever the time between packets; the next unit begins

@@ -13,7 +13,7 @@ use catena_wire::pfcp::value::node::FailedRuleId;
 use catena_wire::pfcp::value::qos::PacketRates;
 use catena_wire::pfcp::value::usage::Volume;
 use catena_wire::pfcp::value::{BarId, FarId, QerId, Seconds, UrrId};
-use catena_wire::pfcp::{Cause, Change, Group, IeType, Refusal, key};
+use catena_wire::pfcp::{Cause, Change, Group, IeType, Place, Refusal, key};
 
 use crate::draft::Draft;
 use crate::frame;
@@ -159,7 +159,10 @@ pub fn far(group: &Group<'_>, rule: &mut Far, draft: &Draft<'_>) -> Result<(), F
     }
     let needs = rule.does(ApplyAction::FORW) && rule.interface == NONE;
     if needs {
-        let ie_type = IeType::FORWARDING_PARAMETERS;
+        let ie_type = match group.place() {
+            Place::Group(IeType::UPDATE_FAR) => IeType::UPDATE_FORWARDING_PARAMETERS,
+            _ => IeType::FORWARDING_PARAMETERS,
+        };
         return Err(Cause::CONDITIONAL_IE_MISSING.because_of(ie_type).into());
     }
     Ok(())
@@ -281,6 +284,7 @@ pub fn qer(group: &Group<'_>, rule: &mut Qer, draft: &Draft<'_>) -> Result<(), F
     if let Change::Set(gates) = group.change(key::GATE_STATUS)? {
         (rule.ul_open, rule.dl_open) = (gates.ul_open, gates.dl_open);
     }
+    let before_kbps = rule.mbr_kbps;
     for (key, field) in [
         (key::MBR, &mut rule.mbr_kbps),
         (key::GBR, &mut rule.gbr_kbps),
@@ -296,6 +300,7 @@ pub fn qer(group: &Group<'_>, rule: &mut Qer, draft: &Draft<'_>) -> Result<(), F
         Change::Remove => rule.window_ms = None,
         Change::Set(window) => rule.window_ms = Some(window.0),
     }
+    rule.go_on(before_kbps, draft.now_ns);
     read_packet_rate(group, rule)?;
     rates::read_status(group, rule, draft.now_ns, draft.clock)?;
     match group.change(key::QER_CONTROL_INDICATIONS)? {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use catena_wire::gtpu::element::{Element, Elements};
-use catena_wire::gtpu::{self, MessageType};
+use catena_wire::gtpu::{self, ExtensionType, MessageType};
 use catena_wire::pfcp::value::flags::ApplyAction;
 
 use crate::headers::{Datagram, Frame, Tunnel};
@@ -193,6 +193,24 @@ impl Upf {
         let message = gtpu::Header::new(MessageType::ERROR_INDICATION, 0, Some(0));
         let elements = [Element::TeidDataI(teid), Element::PeerAddress(own)];
         let bytes = written(message, &elements);
+        self.signal(signals, (to, gtpu::PORT, own), bytes, 0);
+    }
+
+    /// Tells who wants an extension header understood that is not which ones are, as often as an
+    /// unknown tunnel (TS 29.281, 7.2.3).
+    pub(crate) fn tell_extensions(
+        &mut self,
+        (to, _, own): (IpAddr, u16, IpAddr),
+        signals: &mut VecDeque<Signal>,
+        now_ns: u64,
+    ) {
+        if !self.limiter.passes(now_ns) {
+            return;
+        }
+        let message_type = MessageType::SUPPORTED_EXTENSION_HEADERS_NOTIFICATION;
+        let message = gtpu::Header::new(message_type, 0, Some(0));
+        let types = [ExtensionType::PDU_SESSION_CONTAINER.0];
+        let bytes = written(message, &[Element::ExtensionHeaderTypes(&types)]);
         self.signal(signals, (to, gtpu::PORT, own), bytes, 0);
     }
 

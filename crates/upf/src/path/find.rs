@@ -226,6 +226,7 @@ impl Upf {
             .not_understood(Role::Endpoint, is_understood)
             .is_some()
         {
+            self.tell_extensions(peer, signals, now_ns);
             return Err(Decision::Drop(Why::Extension));
         }
         let Ok(container) = extensions.pdu_session() else {

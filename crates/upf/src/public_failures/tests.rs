@@ -331,7 +331,7 @@ fn free5gc_482_any_bytes_at_all() {
 /// Whatever is wrong with a modification: refused, it changes nothing of the session, not a byte of
 /// its slot, no key, no address.
 #[test]
-fn open5gs_4154_a_refused_modification_changes_nothing() {
+fn a_modification_of_which_any_octet_is_spoiled_changes_nothing() {
     let mut smf = Smf::new();
     let mut now_ns = 0;
     let mut refused = 0;

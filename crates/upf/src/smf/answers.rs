@@ -8,7 +8,7 @@ use catena_wire::pfcp::value::flags::{
 };
 use catena_wire::pfcp::{Cause, Full, Group, Header, IeType, MessageType, View, Writer, key};
 
-use super::scenario::{Answer, Expect, RateStatus, Report, UsageReport};
+use super::scenario::{Answer, Expect, FailedRule, RateStatus, Report, UsageReport};
 use super::{Player, RECOVERY, monitoring, paths, requests};
 use crate::node::message;
 
@@ -32,7 +32,7 @@ impl Player {
                     writer.put(key::RECOVERY_TIME_STAMP, &RECOVERY)
                 })
             }
-            _ if header.sequence == self.sequence => {
+            _ if self.sequence.wrapping_sub(header.sequence) < self.asked_count => {
                 let is_answer = |one: &Expect| match one {
                     Expect::Answer(_) => true,
                     Expect::Message(kind) => *kind == header.message_type.0,
@@ -81,14 +81,21 @@ impl Player {
                 cause.0, expected.cause
             ));
         }
-        if let Some(offending) = expected.offending {
-            let found = ies
-                .get(key::OFFENDING_IE)
-                .map_err(wrong)?
-                .map(|found| found.0);
-            if found != Some(offending) {
-                return Err(format!("offending IE {found:?} instead of {offending}"));
-            }
+        let offending = ies.get(key::OFFENDING_IE).map_err(wrong)?;
+        let offending = offending.map(|found| found.0);
+        if offending != expected.offending {
+            return Err(format!(
+                "offending IE {offending:?} instead of {:?}",
+                expected.offending
+            ));
+        }
+        let failed = ies.get(key::FAILED_RULE_ID).map_err(wrong)?;
+        let is_it = |rule: &FailedRule| failed.is_some_and(|failed| rule.is(failed));
+        if !expected.rule.as_ref().is_none_or(is_it) {
+            return Err(format!(
+                "failed rule {failed:?} instead of {:?}",
+                expected.rule
+            ));
         }
         let load = ies.group(IeType::LOAD_CONTROL_INFORMATION);
         let load = load.map(|load| load.require(key::METRIC)).transpose();
@@ -96,7 +103,9 @@ impl Player {
         if load != expected.load {
             return Err(format!("a load of {load:?} instead of {:?}", expected.load));
         }
-        if let Some(session) = self.about {
+        // Of messages that nobody made for a session it is the one that they have named.
+        let named = view.header().seid.filter(|_| cause.is_accepted());
+        if let Some(session) = self.about.or(named) {
             self.learn(session, &ies).map_err(wrong)?;
         }
         let group = match view.header().message_type {
@@ -211,6 +220,7 @@ impl Player {
         let Expect::Report(Report {
             pdr,
             is_last,
+            cause,
             usage,
             monitoring: expected_delays,
             update_bars,
@@ -220,7 +230,7 @@ impl Player {
             return Ok(());
         };
         self.answer(view.header(), |writer| {
-            writer.put(key::CAUSE, &Cause::REQUEST_ACCEPTED)?;
+            writer.put(key::CAUSE, &Cause(cause))?;
             update_bars.iter().try_for_each(|rule| {
                 let group = IeType::UPDATE_BAR_REPORT_RESPONSE;
                 writer.group(group, |writer| requests::bar(writer, rule))

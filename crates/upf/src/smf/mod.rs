@@ -10,6 +10,7 @@ mod monitoring;
 mod paths;
 pub mod port;
 pub(crate) mod quic;
+mod raw;
 mod requests;
 pub mod scenario;
 pub mod simulation;
@@ -76,6 +77,8 @@ pub struct Player {
     has_acted: bool,
     expected: VecDeque<Expect>,
     sequence: u32,
+    /// How many sequence numbers, up to that one, the last datagram of requests has.
+    asked_count: u32,
     /// Number of the next packet that a user or host sends.
     number: u32,
     /// The session that the last request was about.
@@ -114,6 +117,7 @@ impl Player {
             has_acted: false,
             expected: VecDeque::new(),
             sequence: 0,
+            asked_count: 0,
             number: 0,
             about: None,
             last: Vec::new(),
@@ -264,8 +268,12 @@ impl Player {
             }
             Act::Repeat => vec![self.to_n4(&self.last)],
             Act::Raw(text) => {
-                let bytes = catena_flow::efsm::hex(text);
-                vec![self.to_n4(&bytes.ok_or("raw is no hexadecimal")?)]
+                self.last = self.raw(text)?;
+                vec![self.to_n4(&self.last)]
+            }
+            Act::RawGtpu(text) => {
+                let message = self.raw(text)?;
+                vec![wire::to_upf(&self.scenario, None, &message)]
             }
             Act::Uplink(packets) => self.uplink(packets)?,
             Act::Downlink(packets) => self.downlink(packets)?,
@@ -328,6 +336,7 @@ impl Player {
         fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>,
     ) -> Result<Vec<Vec<u8>>, String> {
         self.sequence += 1;
+        self.asked_count = 1;
         let header = Header::new(message_type, seid, self.sequence);
         self.last = message(&header, fill).map_err(|full| full.to_string())?;
         Ok(vec![self.to_n4(&self.last)])

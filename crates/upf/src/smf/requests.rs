@@ -5,8 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use catena_wire::pfcp::value::address::{Allocation, FSeid, FTeid, NodeId, UeIpAddress};
 use catena_wire::pfcp::value::detection::{MacAddresses, SNssai, SdfFilter};
 use catena_wire::pfcp::value::flags::{
-    ApplyAction, EthernetFilterProperties, MeasurementInformation, MeasurementMethod,
-    QerControlIndications, ReportingTriggers, SessionModificationRequestFlags,
+    ApplyAction, EthernetFilterProperties, QerControlIndications, SessionModificationRequestFlags,
 };
 use catena_wire::pfcp::value::forwarding::{
     DestinationInterface, ForwardingPolicy, OuterHeaderCreation, OuterHeaderRemoval, OuterHeaders,
@@ -17,7 +16,6 @@ use catena_wire::pfcp::value::qos::{
     BitRates, GateStatus, PacketRateStatus, PacketRates, PagingPolicyIndicator, Qfi, Rate,
     Remaining, Rqi,
 };
-use catena_wire::pfcp::value::usage::{DroppedDlTraffic, TimeQuotaMechanism, Volume};
 use catena_wire::pfcp::value::{
     BarId, FarId, Milliseconds, NotificationDelay, PdrId, QerId, Seconds, Time, TrafficEndpointId,
     UrrId,
@@ -27,24 +25,14 @@ use catena_wire::pfcp::{Full, IeType, Writer, key};
 use super::monitoring;
 use super::scenario::{
     Action, BarRule, EndpointRule, FarRule, FrameRule, PdrRule, QerRule, Rules, Scenario, Side,
-    UrrRule,
 };
 use crate::group;
 
 mod pfds;
+mod urrs;
 
 pub(super) use pfds::pfds;
-
-/// Flags by their names in the specification; none of one that nobody knows.
-pub(super) fn triggers(names: &[String]) -> Option<ReportingTriggers> {
-    let mut all = ReportingTriggers::NONE;
-    for name in names {
-        let one = (0..24).map(|bit| ReportingTriggers::from_bits(1 << bit));
-        let mut known = one.filter(|one| one.count() == 1);
-        all = all | known.find(|one| format!("{one:?}") == *name)?;
-    }
-    Some(all)
-}
+pub(super) use urrs::triggers;
 
 /// An address as one of two versions.
 fn versions(address: IpAddr) -> (Option<Ipv4Addr>, Option<Ipv6Addr>) {
@@ -100,9 +88,9 @@ pub(super) fn modification(
             writer.put(key::FAR_ID, &FarId(*id))
         })?;
     }
-    for id in &rules.remove_urrs {
-        writer.group(IeType::REMOVE_URR, |writer| {
-            writer.put(key::URR_ID, &UrrId(*id))
+    for id in &rules.remove_qers {
+        writer.group(IeType::REMOVE_QER, |writer| {
+            writer.put(key::QER_ID, &QerId(*id))
         })?;
     }
     for id in &rules.remove_endpoints {
@@ -118,8 +106,13 @@ pub(super) fn modification(
             writer.group(group, |writer| endpoint(writer, scenario, rule))?;
         }
     }
-    for rule in &rules.pdrs {
-        writer.group(IeType::CREATE_PDR, |writer| pdr(writer, scenario, rule))?;
+    for (group, list) in [
+        (IeType::CREATE_PDR, &rules.pdrs),
+        (IeType::UPDATE_PDR, &rules.update_pdrs),
+    ] {
+        for rule in list {
+            writer.group(group, |writer| pdr(writer, scenario, rule))?;
+        }
     }
     for rule in &rules.fars {
         writer.group(IeType::CREATE_FAR, |writer| {
@@ -139,14 +132,7 @@ pub(super) fn modification(
             writer.group(group, |writer| qer(writer, rule))?;
         }
     }
-    for (group, list) in [
-        (IeType::CREATE_URR, &rules.urrs),
-        (IeType::UPDATE_URR, &rules.update_urrs),
-    ] {
-        for rule in list {
-            writer.group(group, |writer| urr(writer, rule))?;
-        }
-    }
+    urrs::rules(writer, rules)?;
     for (group, list) in [
         (IeType::CREATE_BAR, &rules.bars),
         (IeType::UPDATE_BAR, &rules.update_bars),
@@ -154,11 +140,6 @@ pub(super) fn modification(
         for rule in list {
             writer.group(group, |writer| bar(writer, rule))?;
         }
-    }
-    for id in &rules.query_urrs {
-        writer.group(IeType::QUERY_URR, |writer| {
-            writer.put(key::URR_ID, &UrrId(*id))
-        })?;
     }
     for id in &rules.query_rates {
         writer.group(IeType::QUERY_PACKET_RATE_STATUS, |writer| {
@@ -210,68 +191,10 @@ fn endpoint(writer: &mut Writer<'_>, scenario: &Scenario, rule: &EndpointRule) -
 
 fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(), Full> {
     writer.put(key::PDR_ID, &PdrId(rule.id))?;
-    writer.put(key::PRECEDENCE, &rule.precedence)?;
-    writer.group(IeType::PDI, |writer| {
-        let source = match rule.source {
-            Side::Access => SourceInterface::ACCESS,
-            Side::Core => SourceInterface::CORE,
-            Side::Group => SourceInterface(group::FROM_GROUP),
-        };
-        writer.put(key::SOURCE_INTERFACE, &source)?;
-        let endpoint = rule.endpoint.map(TrafficEndpointId);
-        writer.put_some(key::TRAFFIC_ENDPOINT_ID, endpoint.as_ref())?;
-        if rule.choose_teid {
-            writer.put(key::F_TEID, &choose_teid(scenario, rule.n9))?;
-        }
-        if let Some(teid) = rule.teid {
-            let (v4, v6) = versions(tunnel_end(scenario, rule.n9));
-            let given = FTeid::Given { teid, v4, v6 };
-            writer.put(key::F_TEID, &given)?;
-        }
-        let name = rule.network_instance.as_ref().map(|name| name.as_bytes());
-        writer.put_some(key::NETWORK_INSTANCE, name.as_ref())?;
-        let choice = rule.choose_ue.then_some(Allocation::Choose);
-        let v4 = rule.ue.map(Allocation::Given).or(choice);
-        let choice = rule.choose_prefix.then_some(Allocation::Choose);
-        let v6 = rule.prefix.map(Allocation::Given).or(choice);
-        if v4.is_some() || v6.is_some() {
-            let address = UeIpAddress {
-                v4,
-                v6,
-                is_destination: rule.source != Side::Access,
-                ..UeIpAddress::default()
-            };
-            writer.put(key::UE_IP_ADDRESS, &address)?;
-        }
-        for text in &rule.sdf {
-            let filter = SdfFilter {
-                flow_description: Some(text.as_bytes()),
-                ..SdfFilter::default()
-            };
-            writer.put(key::SDF_FILTER, &filter)?;
-        }
-        for rule in &rule.frames {
-            writer.group(IeType::ETHERNET_PACKET_FILTER, |writer| frame(writer, rule))?;
-        }
-        if rule.flow_label.is_some() {
-            let filter = SdfFilter {
-                flow_label: rule.flow_label,
-                ..SdfFilter::default()
-            };
-            writer.put(key::SDF_FILTER, &filter)?;
-        }
-        let application = rule.application.as_ref().map(|id| id.as_bytes());
-        writer.put_some(key::APPLICATION_ID, application.as_ref())?;
-        for (key, routes) in [
-            (key::FRAMED_ROUTE, &rule.framed_routes),
-            (key::FRAMED_IPV6_ROUTE, &rule.framed_v6_routes),
-        ] {
-            let mut routes = routes.iter();
-            routes.try_for_each(|route| writer.put(key, &route.as_bytes()))?;
-        }
-        let mut qfis = rule.qfis.iter();
-        qfis.try_for_each(|qfi| writer.put(key::QFI, &Qfi(*qfi)))
-    })?;
+    writer.put_some(key::PRECEDENCE, rule.precedence.as_ref())?;
+    if let Some(side) = rule.source {
+        writer.group(IeType::PDI, |writer| pdi(writer, scenario, rule, side))?;
+    }
     let removal = rule.removal.map(|description| OuterHeaderRemoval {
         description: RemovedHeader(description),
         extension_deletion: rule
@@ -284,6 +207,73 @@ fn pdr(writer: &mut Writer<'_>, scenario: &Scenario, rule: &PdrRule) -> Result<(
     urrs.try_for_each(|id| writer.put(key::URR_ID, &UrrId(*id)))?;
     let mut qers = rule.qers.iter();
     qers.try_for_each(|id| writer.put(key::QER_ID, &QerId(*id)))
+}
+
+fn pdi(
+    writer: &mut Writer<'_>,
+    scenario: &Scenario,
+    rule: &PdrRule,
+    side: Side,
+) -> Result<(), Full> {
+    let source = match side {
+        Side::Access => SourceInterface::ACCESS,
+        Side::Core => SourceInterface::CORE,
+        Side::Group => SourceInterface(group::FROM_GROUP),
+    };
+    writer.put(key::SOURCE_INTERFACE, &source)?;
+    let endpoint = rule.endpoint.map(TrafficEndpointId);
+    writer.put_some(key::TRAFFIC_ENDPOINT_ID, endpoint.as_ref())?;
+    if rule.choose_teid {
+        writer.put(key::F_TEID, &choose_teid(scenario, rule.n9))?;
+    }
+    if let Some(teid) = rule.teid {
+        let (v4, v6) = versions(tunnel_end(scenario, rule.n9));
+        let given = FTeid::Given { teid, v4, v6 };
+        writer.put(key::F_TEID, &given)?;
+    }
+    let name = rule.network_instance.as_ref().map(|name| name.as_bytes());
+    writer.put_some(key::NETWORK_INSTANCE, name.as_ref())?;
+    let choice = rule.choose_ue.then_some(Allocation::Choose);
+    let v4 = rule.ue.map(Allocation::Given).or(choice);
+    let choice = rule.choose_prefix.then_some(Allocation::Choose);
+    let v6 = rule.prefix.map(Allocation::Given).or(choice);
+    if v4.is_some() || v6.is_some() {
+        let address = UeIpAddress {
+            v4,
+            v6,
+            is_destination: side != Side::Access,
+            ..UeIpAddress::default()
+        };
+        writer.put(key::UE_IP_ADDRESS, &address)?;
+    }
+    for text in &rule.sdf {
+        let filter = SdfFilter {
+            flow_description: Some(text.as_bytes()),
+            ..SdfFilter::default()
+        };
+        writer.put(key::SDF_FILTER, &filter)?;
+    }
+    for rule in &rule.frames {
+        writer.group(IeType::ETHERNET_PACKET_FILTER, |writer| frame(writer, rule))?;
+    }
+    if rule.flow_label.is_some() {
+        let filter = SdfFilter {
+            flow_label: rule.flow_label,
+            ..SdfFilter::default()
+        };
+        writer.put(key::SDF_FILTER, &filter)?;
+    }
+    let application = rule.application.as_ref().map(|id| id.as_bytes());
+    writer.put_some(key::APPLICATION_ID, application.as_ref())?;
+    for (key, routes) in [
+        (key::FRAMED_ROUTE, &rule.framed_routes),
+        (key::FRAMED_IPV6_ROUTE, &rule.framed_v6_routes),
+    ] {
+        let mut routes = routes.iter();
+        routes.try_for_each(|route| writer.put(key, &route.as_bytes()))?;
+    }
+    let mut qfis = rule.qfis.iter();
+    qfis.try_for_each(|qfi| writer.put(key::QFI, &Qfi(*qfi)))
 }
 
 fn frame(writer: &mut Writer<'_>, rule: &FrameRule) -> Result<(), Full> {
@@ -534,58 +524,4 @@ fn qer(writer: &mut Writer<'_>, rule: &QerRule) -> Result<(), Full> {
     writer.put_some(key::RQI, rqi.as_ref())?;
     let ppi = rule.ppi.map(PagingPolicyIndicator);
     writer.put_some(key::PAGING_POLICY_INDICATOR, ppi.as_ref())
-}
-
-fn urr(writer: &mut Writer<'_>, rule: &UrrRule) -> Result<(), Full> {
-    writer.put(key::URR_ID, &UrrId(rule.id))?;
-    let duration = match rule.duration {
-        true => MeasurementMethod::DURAT,
-        false => MeasurementMethod::NONE,
-    };
-    let event = match rule.event {
-        true => MeasurementMethod::EVENT,
-        false => MeasurementMethod::NONE,
-    };
-    writer.put(
-        key::MEASUREMENT_METHOD,
-        &(duration | event | MeasurementMethod::VOLUM),
-    )?;
-    let triggers = triggers(&rule.triggers).filter(|triggers| triggers.count() > 0);
-    writer.put_some(key::REPORTING_TRIGGERS, triggers.as_ref())?;
-    writer.put_some(key::MEASUREMENT_PERIOD, rule.period.map(Seconds).as_ref())?;
-    let total = |octets: Option<u64>| {
-        octets.map(|octets| Volume {
-            total: Some(octets),
-            ..Volume::default()
-        })
-    };
-    writer.put_some(key::VOLUME_THRESHOLD, total(rule.volume_threshold).as_ref())?;
-    writer.put_some(key::VOLUME_QUOTA, total(rule.volume_quota).as_ref())?;
-    writer.put_some(
-        key::TIME_THRESHOLD,
-        rule.time_threshold.map(Seconds).as_ref(),
-    )?;
-    writer.put_some(
-        key::QUOTA_VALIDITY_TIME,
-        rule.validity.map(Seconds).as_ref(),
-    )?;
-    writer.put_some(key::EVENT_THRESHOLD, rule.event_threshold.as_ref())?;
-    writer.put_some(key::EVENT_QUOTA, rule.event_quota.as_ref())?;
-    let continuous = rule.continuous.map(|interval| (0, interval));
-    let period = continuous.or(rule.discrete.map(|interval| (1, interval)));
-    let mechanism = period.map(|(interval_type, interval)| TimeQuotaMechanism {
-        interval_type,
-        interval,
-    });
-    writer.put_some(key::TIME_QUOTA_MECHANISM, mechanism.as_ref())?;
-    let dropped = rule.dropped_packets.map(|packets| DroppedDlTraffic {
-        packets: Some(packets),
-        octets: None,
-    });
-    writer.put_some(key::DROPPED_DL_TRAFFIC_THRESHOLD, dropped.as_ref())?;
-    let inactivity = rule.inactivity.map(Seconds);
-    writer.put_some(key::INACTIVITY_DETECTION_TIME, inactivity.as_ref())?;
-    writer.put_some(key::LINKED_URR_ID, rule.linked.map(UrrId).as_ref())?;
-    let information = rule.packets.then_some(MeasurementInformation::MNOP);
-    writer.put_some(key::MEASUREMENT_INFORMATION, information.as_ref())
 }

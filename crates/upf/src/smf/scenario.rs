@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use catena_engine::units::Span;
+use catena_wire::pfcp::value::node::FailedRuleId;
+use catena_wire::pfcp::value::{BarId, FarId, PdrId, QerId, SrrId, UrrId};
 use serde::Deserialize;
 
 mod monitoring;
@@ -93,8 +95,10 @@ pub enum Act {
     Delete(u64),
     /// The last request, byte by byte.
     Repeat,
-    /// A datagram to N4, in hexadecimal; spaces are left out.
+    /// A datagram to N4, in hexadecimal and words: see `raw`.
     Raw(String),
+    /// As `Raw`, from the gNB to the tunnels of N3.
+    RawGtpu(String),
     /// User's packets through the tunnel of a session.
     Uplink(Packets),
     /// Packets of the data network to the UE of a session.
@@ -355,8 +359,10 @@ pub struct Answer {
     /// Cause; 1 if left out.
     #[serde(default = "accepted")]
     pub cause: u8,
-    /// Offending IE, by number.
+    /// Offending IE, by number; it must have none if left out.
     pub offending: Option<u16>,
+    /// Failed Rule ID; not looked at if left out.
+    pub rule: Option<FailedRule>,
     /// Its usage reports.
     #[serde(default)]
     pub usage: Vec<UsageReport>,
@@ -372,6 +378,39 @@ pub struct Answer {
 
 const fn accepted() -> u8 {
     1
+}
+
+/// The rule that a request failed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailedRule {
+    /// A PDR.
+    Pdr(u16),
+    /// A FAR.
+    Far(u32),
+    /// A QER.
+    Qer(u32),
+    /// A URR.
+    Urr(u32),
+    /// A BAR.
+    Bar(u8),
+    /// An SRR.
+    Srr(u8),
+}
+
+impl FailedRule {
+    /// Whether it is the one that an answer names.
+    pub fn is(self, named: FailedRuleId) -> bool {
+        match named {
+            FailedRuleId::Pdr(PdrId(id)) => self == Self::Pdr(id),
+            FailedRuleId::Far(FarId(id)) => self == Self::Far(id),
+            FailedRuleId::Qer(QerId(id)) => self == Self::Qer(id),
+            FailedRuleId::Urr(UrrId(id)) => self == Self::Urr(id),
+            FailedRuleId::Bar(BarId(id)) => self == Self::Bar(id),
+            FailedRuleId::Srr(SrrId(id)) => self == Self::Srr(id),
+            _ => false,
+        }
+    }
 }
 
 /// Packet Rate Status of a QER.
@@ -397,6 +436,9 @@ pub struct Report {
     /// Whether the session has ended with it (PSDBU).
     #[serde(default)]
     pub is_last: bool,
+    /// Cause of the SMF's answer; 1 if left out.
+    #[serde(default = "accepted")]
+    pub cause: u8,
     /// Update BAR of the SMF's answer.
     #[serde(default)]
     pub update_bars: Vec<BarRule>,

@@ -133,7 +133,7 @@ fn ends(scenario: &Scenario) -> Vec<SocketAddr> {
     for act in acts {
         let packets = match act {
             Act::Uplink(packets) | Act::Downlink(packets) => Some(packets),
-            Act::Solicit(_) | Act::Browse(_) | Act::Echo => None,
+            Act::Solicit(_) | Act::Browse(_) | Act::Echo | Act::RawGtpu(_) => None,
             Act::ErrorIndication(_) | Act::EndMarker(_) => None,
             _ => continue,
         };

@@ -72,6 +72,12 @@ fn what_is_held_outlives_an_apply() {
         "home-routed",
         "i-upf",
         "qos-monitoring",
+        "malformed",
+        "replaced-rules",
+        "thresholds",
+        "monitoring-time",
+        "regressions-accepted",
+        "regressions-restart",
     ] {
         let mut simulation = Simulation::new(Scenario::parse(&text(name)).unwrap()).unwrap();
         simulation.replace(|settings| settings["buffered"] = json!(5000));
@@ -212,6 +218,20 @@ fn a_wrong_expectation_is_found_out() {
             "offending: 42",
             "offending: 43",
             "offending IE Some(42)",
+        ),
+        // One that should not be there, one that is not, and the rule.
+        (
+            "refusals",
+            "cause: 65",
+            "cause: 65, offending: 57",
+            "offending IE None",
+        ),
+        ("refusals", ", offending: 42", "", "offending IE Some(42)"),
+        (
+            "contradictions",
+            "rule: { far: 99 }",
+            "rule: { far: 98 }",
+            "failed rule Some(Far(FarId(99)))",
         ),
         (
             "paging",
@@ -392,6 +412,40 @@ fn the_catalogue_has_every_scenario_and_nothing_that_is_not_there() {
         let is_scenario = scenarios.iter().any(|scenario| scenario == name);
         assert!(is_test || is_scenario, "there is no {name}");
     }
+}
+
+/// The rows of `docs/reference/upf.md` about scenarios of others name what holds each, or say why
+/// nothing does; none of OAI's numbers and of gtp-guard's names is left out.
+#[test]
+fn scenarios_of_others_are_held_or_it_is_said_why_not() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("../../docs/reference/upf.md")).unwrap();
+    let (_, table) = page.split_once("### Scenarios of others").unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| "));
+    let rows = rows.filter_map(|row| row.trim_end_matches(" |").split_once(" | "));
+    let rows: Vec<_> = rows.filter(|(theirs, _)| *theirs != "scenario").collect();
+    for (theirs, ours) in &rows {
+        let is_said = ["does not apply", "not here: ", "otherwise here: "];
+        let is_said = is_said.iter().any(|word| ours.starts_with(word));
+        assert!(ours.contains('`') || is_said, "{theirs}: {ours}");
+    }
+    // What stands in front of the colon: a source, and its numbers or names.
+    let named: Vec<&str> = rows
+        .iter()
+        .filter_map(|(theirs, _)| theirs.split_once(": "))
+        .flat_map(|(source, _)| source.split([' ', ',']))
+        .collect();
+    for number in 1..=16 {
+        assert!(named.contains(&number.to_string().as_str()), "OAI {number}");
+    }
+    for name in [
+        "volth1", "volth2", "volth3", "volth4", "volth5", "volth10", "all1", "volqu1", "timth1",
+        "timqu1", "quht", "period1", "period2", "pkt",
+    ] {
+        assert!(named.contains(&name), "gtp-guard {name}");
+    }
+    let of = |source| named.iter().filter(|one| **one == source).count();
+    assert!(of("UPG") >= 40 && of("osmo-upf") == 6, "{named:?}");
 }
 
 fn read_sources(folder: &Path, to: &mut String) {

@@ -309,7 +309,7 @@ pub(super) fn error_indication(scenario: &Scenario, teid: u32) -> Vec<u8> {
 }
 
 /// A message of GTP-U to the UPF: from another one by N9, or from the gNB by N3.
-fn to_upf(scenario: &Scenario, upf: Option<IpAddr>, message: &[u8]) -> Vec<u8> {
+pub(super) fn to_upf(scenario: &Scenario, upf: Option<IpAddr>, message: &[u8]) -> Vec<u8> {
     let n9 = scenario.n9.unwrap_or(scenario.n3);
     let (from, to) = upf.map_or((scenario.ran, scenario.n3), |upf| (upf, n9));
     datagram((from, gtpu::PORT), (to, gtpu::PORT), message)

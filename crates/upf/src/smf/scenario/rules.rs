@@ -40,6 +40,9 @@ pub struct Rules {
     /// Update BAR.
     #[serde(default)]
     pub update_bars: Vec<BarRule>,
+    /// Update PDR.
+    #[serde(default)]
+    pub update_pdrs: Vec<PdrRule>,
     /// Update FAR.
     #[serde(default)]
     pub update_fars: Vec<FarRule>,
@@ -67,6 +70,9 @@ pub struct Rules {
     /// Remove FAR.
     #[serde(default)]
     pub remove_fars: Vec<u32>,
+    /// Remove QER.
+    #[serde(default)]
+    pub remove_qers: Vec<u32>,
     /// Remove URR.
     #[serde(default)]
     pub remove_urrs: Vec<u32>,
@@ -101,16 +107,16 @@ pub enum Side {
     Group,
 }
 
-/// Create PDR.
+/// Create PDR or Update PDR.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PdrRule {
     /// PDR ID.
     pub id: u16,
     /// Precedence.
-    pub precedence: u32,
-    /// Source Interface.
-    pub source: Side,
+    pub precedence: Option<u32>,
+    /// Source Interface; without one there is no PDI.
+    pub source: Option<Side>,
     /// Network Instance.
     pub network_instance: Option<String>,
     /// Traffic Endpoint ID.
@@ -350,10 +356,13 @@ const fn open() -> bool {
 pub struct UrrRule {
     /// URR ID.
     pub id: u32,
-    /// Measurement Method: duration beside volume.
+    /// Measurement Method: volume.
+    #[serde(default = "open")]
+    pub volume: bool,
+    /// Measurement Method: duration.
     #[serde(default)]
     pub duration: bool,
-    /// Measurement Method: events beside volume.
+    /// Measurement Method: events.
     #[serde(default)]
     pub event: bool,
     /// Event Threshold.
@@ -369,10 +378,18 @@ pub struct UrrRule {
     pub triggers: Vec<String>,
     /// Volume Threshold, total.
     pub volume_threshold: Option<u64>,
+    /// Volume Threshold, uplink and downlink.
+    pub volume_thresholds: Option<[u64; 2]>,
     /// Volume Quota, total.
     pub volume_quota: Option<u64>,
     /// Time Threshold.
     pub time_threshold: Option<u32>,
+    /// Time Quota.
+    pub time_quota: Option<u32>,
+    /// Quota Holding Time.
+    pub holding: Option<u32>,
+    /// Monitoring Time, in seconds since 1970.
+    pub monitoring: Option<u32>,
     /// Measurement Period.
     pub period: Option<u32>,
     /// Quota Validity Time.
