@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::model::{Fault, Session};
 use crate::qer::{self, GcraState, WINDOW_MS};
-use crate::rules::NONE;
+use crate::rules::{NONE, Qer};
 use crate::settings::Settings;
 
 pub mod terms;
@@ -217,20 +217,20 @@ impl Ceilings {
         }
     }
 
-    /// Forgets what was used of guarantees that are gone.
+    /// Forgets what was used of guarantees that are gone, or others now.
     fn forget(&mut self, before: Option<&Session>, after: Option<&Session>) {
         if self.guaranteed.is_empty() {
             return;
         }
-        let gives = |session: &Session, id: u32| {
+        let gives = |session: &Session, before: &Qer| {
             let mut qers = session.qers.iter();
-            qers.any(|qer| qer.id == id && qer.gbr_kbps.is_some())
+            qers.any(|qer| (qer.id, qer.gbr_kbps) == (before.id, before.gbr_kbps))
         };
         for (session, qer) in before
             .into_iter()
             .flat_map(|session| session.qers.iter().map(move |qer| (session, qer)))
         {
-            if !after.is_some_and(|after| gives(after, qer.id)) {
+            if !after.is_some_and(|after| gives(after, qer)) {
                 self.guaranteed.remove(&(session.head.seid, qer.id));
             }
         }

@@ -236,10 +236,8 @@ pub(crate) fn owe(
     now_ns: u64,
     len: usize,
 ) {
-    let burst = bytes_per_s.saturating_mul(window_ms.into()) / 1000;
-    let burst = burst.clamp(BURST_BYTES_MIN, BURST_BYTES_MAX);
     let cost = u32::try_from(len).unwrap_or(u32::MAX);
-    if let Ok(meter) = Gcra::new(bytes_per_s, burst) {
+    if let Ok(meter) = Gcra::new(bytes_per_s, burst(bytes_per_s, window_ms)) {
         meter.owe(state, now_ns, cost);
     }
 }
