@@ -151,6 +151,11 @@ fn read(
         Change::Keep => {}
         Change::Remove => (own.ue_v4, own.ue_v6) = (None, None),
         Change::Set(address) => {
+            // A shorter one is the PDR's that names it.
+            if pdi::prefix_len(&address)? != 64 {
+                let cause = Cause::SERVICE_NOT_SUPPORTED;
+                return Err(cause.because_of(IeType::UE_IP_ADDRESS).into());
+            }
             pdi::read_ue_address(group, &address, &mut pdr, head, draft).map_err(of_endpoint)?;
             (own.ue_v4, own.ue_v6) = (pdr.ue_v4, pdr.ue_v6);
         }

@@ -427,6 +427,9 @@ fn build(
         outputs,
     });
     built.notices.extend(notice);
+    built
+        .notices
+        .extend(clocks::is_open(&config, context.shard));
     Ok(built)
 }
 

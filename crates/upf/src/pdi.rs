@@ -109,7 +109,9 @@ pub(crate) fn read(
         return Err(Fault::of_rule(failed, IeType::NETWORK_INSTANCE));
     }
     (rule.ue_v4, rule.ue_v6) = (None, None);
+    let mut prefix = None;
     if let Some(address) = pdi.get(key::UE_IP_ADDRESS)? {
+        prefix = prefix_route(&address, rule.id, draft)?;
         read_ue_address(pdi, &address, rule, head, draft)?;
     }
     match pdi.get(key::F_TEID)? {
@@ -118,6 +120,9 @@ pub(crate) fn read(
     }
     rule.qfis = read_qfis(pdi)?;
     detection.routes = read_routes(pdi, (rule.id, None), draft)?;
+    detection
+        .routes
+        .extend(prefix.filter(|prefix| !detection.routes.contains(prefix)));
     detection.frames.clear();
     for group in pdi.groups(IeType::ETHERNET_PACKET_FILTER) {
         // Frames are not looked into.
@@ -240,6 +245,38 @@ pub(crate) fn read_f_teid(
     Ok(())
 }
 
+/// How long the UE's IPv6 prefix is, in bits: 64, or less where the SMF says so or has it delegate
+/// more (IP6PL, IPv6D). None longer than 64, which a UE is given whole.
+///
+/// # Errors
+/// Service not supported.
+pub(crate) fn prefix_len(address: &UeIpAddress) -> Result<u8, Refusal> {
+    let len = address.prefix_len.unwrap_or(64);
+    let delegated = address.prefix_delegation_bits.unwrap_or(0);
+    let len = len
+        .checked_sub(delegated)
+        .filter(|len| (1..=64).contains(len));
+    let refused = Cause::SERVICE_NOT_SUPPORTED.because_of(IeType::UE_IP_ADDRESS);
+    // Of a prefix that the UPF is to choose, there are those of 64 bits.
+    let is_chosen = address.v6 == Some(Allocation::Choose);
+    len.filter(|len| *len == 64 || !is_chosen).ok_or(refused)
+}
+
+/// The network of a UE's prefix that is shorter than 64 bits: as a route to its UE, beside its
+/// first prefix of 64.
+fn prefix_route(address: &UeIpAddress, id: u16, draft: &Draft<'_>) -> Result<Option<Route>, Fault> {
+    let len = prefix_len(address)?;
+    let Some(Allocation::Given(given)) = address.v6.filter(|_| len != 64) else {
+        return Ok(None);
+    };
+    // What goes to the rest of it says nothing of its shard.
+    if draft.settings.shard.1 > 1 {
+        let cause = Cause::SERVICE_NOT_SUPPORTED;
+        return Err(cause.because_of(IeType::UE_IP_ADDRESS).into());
+    }
+    Ok(Some(Route::of_prefix(id, given, len)))
+}
+
 /// Reads the UE IP Address of a PDI or Traffic Endpoint into a PDR that knows its interface.
 pub(crate) fn read_ue_address(
     pdi: &Group<'_>,
@@ -249,13 +286,6 @@ pub(crate) fn read_ue_address(
     draft: &mut Draft<'_>,
 ) -> Result<(), Fault> {
     let failed = FailedRuleId::Pdr(PdrId(rule.id));
-    let delegates = address.prefix_delegation_bits.is_some_and(|bits| bits > 0);
-    let is_long = address.prefix_len.is_some_and(|len| len != 64);
-    if delegates || is_long {
-        return Err(Cause::SERVICE_NOT_SUPPORTED
-            .because_of(IeType::UE_IP_ADDRESS)
-            .into());
-    }
     let pool = pdi
         .get(key::UE_IP_ADDRESS_POOL_IDENTITY)?
         .map(|pool| pool.0);

@@ -81,6 +81,22 @@ impl Route {
         })
     }
 
+    /// The network of so many bits, 64 at most, that an address is in.
+    pub(crate) const fn of_prefix(pdr_id: u16, address: Ipv6Addr, bits: u8) -> Self {
+        let mask = match bits {
+            0 => 0,
+            1..=64 => u64::MAX << (64 - bits),
+            _ => u64::MAX,
+        };
+        Self {
+            pdr_id,
+            endpoint: None,
+            is_v6: true,
+            net: high(address) & mask,
+            bits,
+        }
+    }
+
     /// Whether it is a route of the PDR with this ID, which names this endpoint.
     #[inline]
     pub fn is_of(&self, pdr_id: u16, endpoint: Option<u8>) -> bool {

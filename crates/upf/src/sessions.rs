@@ -205,7 +205,7 @@ impl Upf {
         let new = keys.iter().filter(|key| !before.contains(key));
         if let Some(key) = new.clone().find(|key| !self.is_mine(**key)) {
             return Err(Cause::RULE_CREATION_MODIFICATION_FAILURE
-                .because_of(named_by(*key))
+                .because_of(named_by(*key, keys))
                 .into());
         }
         for (count, key) in new.clone().enumerate() {
@@ -219,7 +219,7 @@ impl Upf {
                 Refused::Taken => Cause::RULE_CREATION_MODIFICATION_FAILURE,
                 Refused::Full => Cause::NO_RESOURCES_AVAILABLE,
             };
-            return Err(cause.because_of(named_by(*key)).into());
+            return Err(cause.because_of(named_by(*key, keys)).into());
         }
         for key in new {
             self.pools.iter_mut().for_each(|pool| pool.take(*key));
@@ -431,9 +431,16 @@ impl Upf {
     }
 }
 
-/// The IE that names a key.
-const fn named_by(key: Key) -> IeType {
+/// The IE that names a key, of all of a session.
+fn named_by(key: Key, all: &[Key]) -> IeType {
+    // The network in which its UE has a prefix is that prefix, and no network behind the UE.
+    let is_prefix = |bits: u8, net: u64| {
+        let is_in = |own: u64| (own ^ net).checked_shr(64 - u32::from(bits)) == Some(0);
+        all.iter()
+            .any(|one| matches!(one, Key::V6(own) if is_in(*own)))
+    };
     match key {
+        Key::Route(true, bits, net) if is_prefix(bits, net) => IeType::UE_IP_ADDRESS,
         Key::Teid(_) => IeType::F_TEID,
         Key::V4(_) | Key::V6(_) => IeType::UE_IP_ADDRESS,
         Key::Route(false, ..) => IeType::FRAMED_ROUTE,

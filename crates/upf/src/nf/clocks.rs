@@ -1,5 +1,5 @@
-//! The clocks of the machine, and the file of a snapshot, which the NF looks at once, when it is
-//! built: later the time comes with each call.
+//! What the NF looks at once, when it is built: the clocks of the machine, the file of a snapshot,
+//! and whether N4 is open to anybody. Later the time comes with each call.
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind};
@@ -65,4 +65,37 @@ pub(super) fn snapshot(
         )),
     };
     (memory, notice)
+}
+
+/// What is said of a UPF that hears anybody.
+pub(super) fn is_open(config: &Config, shard: u16) -> Option<String> {
+    let is_open = config.n4.peers.is_empty() && config.simulated_epoch.is_none();
+    (is_open && shard == 0).then(|| {
+        "n4.peers is left out: whoever reaches N4 may have sessions; name the networks of SMFs"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::config::read;
+
+    #[test]
+    fn a_upf_that_hears_anybody_says_so_once() {
+        let config = |peers: &[&str], epoch: Option<u64>| {
+            let settings = json!({
+                "node_id": "10.4.0.1", "n4": { "address": "10.4.0.1", "peers": peers },
+                "interfaces": [{ "name": "n3", "side": "access" }], "simulated_epoch": epoch,
+            });
+            read(&settings).unwrap().0
+        };
+        let said = is_open(&config(&[], None), 0).unwrap();
+        assert!(said.starts_with("n4.peers"), "{said}");
+        assert_eq!(is_open(&config(&[], None), 1), None);
+        assert_eq!(is_open(&config(&["10.4.0.0/24"], None), 0), None);
+        assert_eq!(is_open(&config(&[], Some(1)), 0), None);
+    }
 }

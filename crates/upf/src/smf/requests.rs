@@ -242,7 +242,8 @@ fn pdi(
             v4,
             v6,
             is_destination: side != Side::Access,
-            ..UeIpAddress::default()
+            prefix_len: rule.prefix_len,
+            prefix_delegation_bits: rule.delegated,
         };
         writer.put(key::UE_IP_ADDRESS, &address)?;
     }

@@ -139,6 +139,10 @@ pub struct PdrRule {
     pub choose_prefix: bool,
     /// UE IP Address: this IPv6 prefix.
     pub prefix: Option<Ipv6Addr>,
+    /// UE IP Address: IPv6 Prefix Length.
+    pub prefix_len: Option<u8>,
+    /// UE IP Address: IPv6 Prefix Delegation Bits.
+    pub delegated: Option<u8>,
     /// QFIs.
     #[serde(default)]
     pub qfis: Vec<u8>,
