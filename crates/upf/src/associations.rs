@@ -159,9 +159,9 @@ impl Upf {
             let sweep = Sweep::of(number, fate, association);
             self.planned = Some(Sweep { paths, ..sweep });
         } else {
+            self.forget_parting(number);
             self.set_association(number, &association, &paths);
         }
-        self.forget_parting(number);
         self.heartbeats[number] = now_ns.saturating_add(self.settings.heartbeat_ns);
         let header = answer_to(view.header(), MessageType::ASSOCIATION_SETUP_RESPONSE);
         message(&header, |writer| {

@@ -224,7 +224,8 @@ impl Ceilings {
         }
         let gives = |session: &Session, before: &Qer| {
             let mut qers = session.qers.iter();
-            qers.any(|qer| (qer.id, qer.gbr_kbps) == (before.id, before.gbr_kbps))
+            let terms = |qer: &Qer| (qer.id, qer.gbr_kbps, qer.window_ms);
+            qers.any(|qer| terms(qer) == terms(before))
         };
         for (session, qer) in before
             .into_iter()

@@ -38,7 +38,7 @@ use crate::shards::chooser;
 use crate::store::{LAYOUT, memory_bytes};
 use crate::tally::drop_kind;
 use crate::tunnel::Signal;
-use crate::upf::{COUNTERS, Upf};
+use crate::upf::{COUNTERS, Release, Upf};
 
 mod clocks;
 mod fragments;
@@ -104,9 +104,17 @@ fn dropped(why: Why) -> DropReason {
 }
 
 impl Upf {
-    /// Notes that a packet that was, or was to be, held for a session does not leave: of the
-    /// network instance that its session has packets from.
+    /// Notes that a packet that was, or was to be, held for a session does not leave.
     pub(crate) fn give_up_packet(&mut self, slot: u32, why: Why) {
+        self.note_given_up(slot, why);
+        if let Some(mut image) = self.store.image(slot).filter(|image| image.seid() != 0) {
+            image.count_dropped(drop_kind(why));
+        }
+    }
+
+    /// As [`Upf::give_up_packet`], whichever session has the slot now: of the network instance that
+    /// its session has packets from.
+    fn note_given_up(&mut self, slot: u32, why: Why) {
         self.traces.given_up(slot, why);
         let place = self.store.image(slot).and_then(|image| {
             let mut pdrs = (0..image.pdr_count()).filter_map(|place| image.pdr(place));
@@ -115,9 +123,6 @@ impl Upf {
             Some(instance(&self.settings, source, None))
         });
         self.tally.count_dropped(place.unwrap_or(NONE), why);
-        if let Some(mut image) = self.store.image(slot).filter(|image| image.seid() != 0) {
-            image.count_dropped(drop_kind(why));
-        }
     }
 }
 
@@ -147,24 +152,27 @@ impl UpfNf {
 
     /// What rules and sessions that have changed mean for held packets.
     fn release(&mut self, out: &mut Emission<'_>) {
-        while let Some((slot, drops)) = self.upf.released.pop_front() {
-            if drops {
-                self.discard(slot, out);
+        while let Some((slot, release)) = self.upf.released.pop_front() {
+            if release != Release::Free {
+                self.discard(slot, release, out);
             } else if self.held.holds(slot) && !self.flushing.contains(&slot) {
                 self.flushing.push_back(slot);
             }
         }
         if out.is_draining() {
             while let Some(slot) = self.held.any_slot() {
-                self.discard(slot, out);
+                self.discard(slot, Release::Dropped, out);
             }
         }
     }
 
-    fn discard(&mut self, slot: u32, out: &mut Emission<'_>) {
+    fn discard(&mut self, slot: u32, release: Release, out: &mut Emission<'_>) {
         while let Some(kept) = self.held.discard(slot) {
             out.drop_kept(kept, dropped(Why::Discarded));
-            self.upf.give_up_packet(slot, Why::Discarded);
+            match release {
+                Release::Ended => self.upf.note_given_up(slot, Why::Discarded),
+                _ => self.upf.give_up_packet(slot, Why::Discarded),
+            }
         }
         self.upf.let_none_wait(slot);
     }

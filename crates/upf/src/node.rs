@@ -254,6 +254,10 @@ impl Upf {
                     self.compare_recovery(view, from, now_ns);
                     return;
                 }
+                MessageType::ASSOCIATION_UPDATE_RESPONSE if view.check().is_ok() => {
+                    self.overheard_parting(view, from);
+                    return;
+                }
                 MessageType::ASSOCIATION_SETUP_RESPONSE => {
                     if self.settings.smfs.contains(&from.address) && view.check().is_ok() {
                         self.hear_call(view, from, now_ns);
@@ -279,7 +283,7 @@ impl Upf {
             Subject::Path(_) => {}
             Subject::Call => self.hear_call(view, from, now_ns),
             Subject::Parting(id) => self.heard_of_parting(id, Some(view)),
-            Subject::Farewell(id) => self.ended_farewell(id),
+            Subject::Farewell(id) => self.answered_farewell(view, ended, id, now_ns),
             Subject::Report(seid) => self.reported(view, ended, seid, now_ns),
         }
         self.report_waiting(now_ns);
@@ -334,7 +338,7 @@ impl Upf {
                             self.ask_another(ended, seid, now_ns);
                         }
                         Subject::Parting(id) => self.heard_of_parting(id, None),
-                        Subject::Farewell(id) => self.ended_farewell(id),
+                        Subject::Farewell(id) => self.lost_farewell(ended, id, now_ns),
                         Subject::Heartbeat(_) | Subject::Path(_) | Subject::Call => {}
                     }
                 }

@@ -8,9 +8,11 @@ pub(crate) struct Parting {
     /// Which of all that have ever begun: what requests are about.
     pub(crate) id: u32,
     pub(crate) association: u8,
-    /// Whether the UPF wants the end: it takes no more sessions.
+    /// Whether the UPF wants the end, and says so to the SMF.
     pub(crate) is_own: bool,
     pub(crate) stage: Stage,
+    /// When it began.
+    pub(crate) since_ns: u64,
 }
 
 /// How far it is.

@@ -264,7 +264,10 @@ impl Upf {
                 group: one.far.instance,
                 is_n19: found.teid != 0 && !one.is_uplink(),
             };
-            if !found.member.may_leave_by(&one.far) {
+            // Its group may have gone with a change of the settings.
+            let is_of_group =
+                one.far.interface != SWITCH || self.settings.groups.contains(&one.far.instance);
+            if !is_of_group || !found.member.may_leave_by(&one.far) {
                 ruled = Err(Decision::Drop(Why::FarDrop));
             }
         }

@@ -22,6 +22,8 @@ stored! {
         interfaces: [u64; INTERFACES],
         instances: [u64; INSTANCES],
         policies: [u64; POLICIES],
+        /// Interfaces by which the packets of these policies leave, by place.
+        exits: [u8; POLICIES],
     }
 }
 
@@ -47,6 +49,10 @@ impl Places {
             interfaces: listed(settings.interfaces.iter().map(|one| one.name.as_bytes())),
             instances: listed(settings.instances.iter().map(Vec::as_slice)),
             policies: listed(settings.policies.iter().map(|one| one.name.as_bytes())),
+            exits: {
+                let mut exits = settings.policies.iter().map(|one| one.interface);
+                std::array::from_fn(|_| exits.next().unwrap_or(NONE))
+            },
         }
     }
 
@@ -65,15 +71,20 @@ impl Places {
         *place = moved(&self.instances, &to.instances, *place);
     }
 
-    fn policy(&self, to: &Self, place: &mut u8) {
-        *place = moved(&self.policies, &to.policies, *place);
+    /// A policy, and the interface that it says: none once it is gone.
+    fn exit(&self, to: &Self, (policy, interface): (&mut u8, &mut u8)) {
+        self.interface(to, interface);
+        if *policy == NONE {
+            return;
+        }
+        *policy = moved(&self.policies, &to.policies, *policy);
+        *interface = to.exits.get(usize::from(*policy)).copied().unwrap_or(NONE);
     }
 
     /// A FAR that has these places gets those of `to`.
     pub(crate) fn move_far(&self, to: &Self, far: &mut Far) {
-        self.interface(to, &mut far.interface);
         self.instance(to, &mut far.instance);
-        self.policy(to, &mut far.policy);
+        self.exit(to, (&mut far.policy, &mut far.interface));
     }
 
     /// A session that has these places gets those of `to`.
@@ -85,8 +96,7 @@ impl Places {
             self.move_far(to, far);
         }
         for copied in &mut session.copies {
-            self.interface(to, &mut copied.interface);
-            self.policy(to, &mut copied.policy);
+            self.exit(to, (&mut copied.policy, &mut copied.interface));
         }
         for ending in &mut session.endpoints {
             self.instance(to, &mut ending.endpoint.instance);

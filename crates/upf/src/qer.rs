@@ -219,6 +219,8 @@ impl Qer {
     /// Has its meters go on by another MBR than the one before.
     pub(crate) fn go_on(&mut self, before_kbps: Option<[u64; 2]>, now_ns: u64) {
         let (Some(before), Some(now)) = (before_kbps, self.mbr_kbps) else {
+            // Without a rate nothing is owed.
+            (self.ul_meter, self.dl_meter) = ([0; 2], [0; 2]);
             return;
         };
         let window_ms = self.window_ms.unwrap_or(WINDOW_MS);

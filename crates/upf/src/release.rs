@@ -1,9 +1,11 @@
 //! The end of an association, prepared: its SMF gets all usage first, and ends it then.
 //!
 //! On N4. Where both sides have EPFAR, and the SMF or the UPF's operator wants the end, sessions
-//! with usage end one after the other, each with a last report (TEBUR, PSDBU); when all are
-//! answered, the SMF is told so (URSS), and releases the association with what is left. An SMF
-//! without EPFAR is asked for the release alone (SARR). Specification: TS 29.244 5.18, 6.2.7,
+//! end one after the other, those with usage with a last report (TEBUR, PSDBU); when all are
+//! answered, the SMF is told so (URSS), and releases the association. Nothing is counted behind a
+//! last report, and none is left to count behind all of them. An SMF without EPFAR is asked for the
+//! release alone (SARR), as is each of a UPF with shards: all of these take no more sessions, and
+//! the first one asks. Specification: TS 29.244 5.18, 6.2.7,
 //! 8.2.77, 8.2.119, 8.2.120. Limit: as many at once as there are associations; sessions wait where
 //! too many requests are outstanding.
 
@@ -20,7 +22,7 @@ use crate::model::Fault;
 use crate::parting::{Parting, Stage};
 use crate::reports::{self, cp_address};
 use crate::settings::node_id_of;
-use crate::transactions::Subject;
+use crate::transactions::{Ended, Peer, Subject};
 use crate::upf::Upf;
 use crate::usage::Report;
 
@@ -32,8 +34,10 @@ const WITHIN_S_MAX: u64 = 1_116_000;
 
 /// What came of a session's last report.
 enum Last {
-    /// It has nothing to say.
+    /// There is none.
     Nothing,
+    /// It has nothing to say, and is gone.
+    Ended,
     /// It was said in so many requests, and the session is gone.
     Said(u32),
     /// There is no room for its requests yet.
@@ -56,10 +60,10 @@ pub(crate) fn is_prepared(ies: &Group<'_>) -> Result<bool, Fault> {
 }
 
 impl Upf {
-    /// Whether sessions of an association are no longer taken, since the operator wants its end.
+    /// Whether sessions of an association are no longer taken, since its end is prepared.
     pub(crate) fn is_parting(&self, association: u8) -> bool {
         let mut all = self.partings.iter();
-        all.any(|one| one.is_own && one.association == association)
+        all.any(|one| one.association == association)
     }
 
     /// What is said of an association's state.
@@ -81,7 +85,7 @@ impl Upf {
     /// An SMF prepares the end of its association.
     pub(crate) fn prepare_parting(&mut self, association: u8) {
         if self.is_enhanced(association) {
-            self.begin_parting(association, false, Stage::REPORTING);
+            self.begin_parting(association, false, Stage::REPORTING, 0);
         }
     }
 
@@ -93,7 +97,13 @@ impl Upf {
     }
 
     /// Notes that one has begun, unless it has already; its ID.
-    fn begin_parting(&mut self, association: u8, is_own: bool, stage: Stage) -> Option<u32> {
+    fn begin_parting(
+        &mut self,
+        association: u8,
+        is_own: bool,
+        stage: Stage,
+        since_ns: u64,
+    ) -> Option<u32> {
         let mut all = self.partings.iter_mut();
         if let Some(one) = all.find(|one| one.association == association) {
             one.is_own |= is_own;
@@ -106,6 +116,7 @@ impl Upf {
             association,
             is_own,
             stage,
+            since_ns,
         });
         Some(id)
     }
@@ -129,9 +140,6 @@ impl Upf {
                 Some(seconds.ok_or("within_s is a number of seconds, 1116000 at most")?)
             }
         };
-        if self.settings.shard.0 > 0 {
-            return Ok(Value::Null);
-        }
         let is_meant = |number: &usize| {
             let one = self.store.association(*number);
             let name = shown(one.name.as_slice());
@@ -139,6 +147,14 @@ impl Upf {
             one.is_some() && (whose == "all" || whose == name || Some(whose) == address.as_deref())
         };
         let meant: Vec<usize> = (0..ASSOCIATION_COUNT).filter(is_meant).collect();
+        if self.settings.shard.0 > 0 {
+            // The first one asks, and hears the answer, too.
+            for number in meant {
+                let association = u8::try_from(number).unwrap_or(u8::MAX);
+                self.begin_parting(association, true, Stage::Told, now_ns);
+            }
+            return Ok(Value::Null);
+        }
         if meant.is_empty() {
             return Err(format!("there is no association with {whose}"));
         }
@@ -160,7 +176,7 @@ impl Upf {
     fn ask_one(&mut self, number: usize, within_s: Option<u32>, now_ns: u64) {
         let association = u8::try_from(number).unwrap_or(u8::MAX);
         let is_enhanced = self.is_enhanced(association);
-        let Some(id) = self.begin_parting(association, true, Stage::Told) else {
+        let Some(id) = self.begin_parting(association, true, Stage::Told, now_ns) else {
             return;
         };
         let flags = is_enhanced.then_some(AssociationUpdateRequestFlags::PARPS);
@@ -218,8 +234,49 @@ impl Upf {
         }
     }
 
+    /// The answer to a request of the first shard has come here, too.
+    pub(crate) fn overheard_parting(&mut self, view: &View<&[u8]>, from: Peer) {
+        let mut its = self.partings.iter().filter(|one| {
+            let association = self.store.association(one.association.into());
+            one.stage == Stage::Told && association.speaks_from(from.address)
+        });
+        if let Some(id) = its.next().map(|one| one.id) {
+            self.heard_of_parting(id, Some(view));
+        }
+    }
+
+    /// A last report was answered. What an SMF does not take has nobody else to be told to, unless
+    /// it sends it elsewhere.
+    pub(crate) fn answered_farewell(
+        &mut self,
+        view: &View<&[u8]>,
+        ended: Ended,
+        id: u32,
+        now_ns: u64,
+    ) {
+        let ies = view.ies();
+        let cause = ies.get(key::CAUSE).ok().flatten();
+        let goes_on =
+            cause == Some(Cause::REDIRECTION_REQUESTED) && self.redirect_last(ended, &ies, now_ns);
+        if goes_on {
+            return;
+        }
+        self.counters.unanswered += u64::from(cause != Some(Cause::REQUEST_ACCEPTED));
+        self.ended_farewell(id);
+    }
+
+    /// Nobody has answered a last report: another SMF of the set gets it, if there is one.
+    pub(crate) fn lost_farewell(&mut self, ended: Ended, id: u32, now_ns: u64) {
+        let mut all = self.partings.iter();
+        let association = all.find(|one| one.id == id).map(|one| one.association);
+        let goes_on = association.is_some_and(|one| self.ask_another_of(ended, one, now_ns));
+        if !goes_on {
+            self.ended_farewell(id);
+        }
+    }
+
     /// A last report was answered, or never will be.
-    pub(crate) fn ended_farewell(&mut self, id: u32) {
+    fn ended_farewell(&mut self, id: u32) {
         let mut all = self.partings.iter_mut();
         if let Some(one) = all.find(|one| one.id == id)
             && let Stage::Reporting { outstanding, .. } = &mut one.stage
@@ -230,6 +287,10 @@ impl Upf {
 
     /// Goes on with last reports for a turn; whether there is more to do at once.
     pub(crate) fn part(&mut self, now_ns: u64) -> bool {
+        if self.partings.is_empty() {
+            return false;
+        }
+        self.forget_unheard(now_ns);
         let mut left = SLOTS_AT_ONCE;
         let fresh = self.store.fresh();
         for at in 0..self.partings.len() {
@@ -244,6 +305,7 @@ impl Upf {
             while left > 0 && next < fresh {
                 match self.last_report(one, next, now_ns) {
                     Last::Nothing => left -= 1,
+                    Last::Ended => left = left.saturating_sub(SLOTS_OF_DONE),
                     Last::Said(requests) => {
                         outstanding += requests;
                         left = left.saturating_sub(SLOTS_OF_DONE);
@@ -261,6 +323,17 @@ impl Upf {
         left == 0
     }
 
+    /// Of what the first shard asks, the others hear the answer, but not that none comes.
+    fn forget_unheard(&mut self, now_ns: u64) {
+        if self.settings.shard.0 == 0 {
+            return;
+        }
+        let patience_ns = self.settings.t1_ns.saturating_mul(self.settings.n1.into());
+        self.partings.retain(|one| {
+            one.stage != Stage::Told || now_ns.saturating_sub(one.since_ns) <= patience_ns
+        });
+    }
+
     /// Tells an SMF that all usage was reported; false if there is no room yet.
     fn say_all_is_said(&mut self, one: Parting, now_ns: u64) -> bool {
         if !self.transactions.has_room() {
@@ -275,11 +348,14 @@ impl Upf {
         self.update_association(one.association, one.id, said, now_ns)
     }
 
-    /// Ends the session in a slot, if it is of the association and has usage, with a last report.
+    /// Ends the session in a slot, if it is of the association: with a last report, if it has usage.
     fn last_report(&mut self, one: Parting, slot: u32, now_ns: u64) -> Last {
         let head = self.store.head(slot);
         if head.seid == 0 || head.association != one.association {
             return Last::Nothing;
+        }
+        if !self.transactions.has_room() {
+            return Last::NoRoom;
         }
         let (Some(to), Some(session)) = (cp_address(&head), self.store.session(slot)) else {
             return Last::Nothing;
@@ -291,7 +367,10 @@ impl Upf {
             .flat_map(|mut urr| urr.report(trigger, now_ns));
         let reports: Vec<Report> = reports.filter(has_usage).collect();
         if reports.is_empty() {
-            return Last::Nothing;
+            // What it would count from now on nobody would be told.
+            self.counters.deleted += 1;
+            self.end_session(slot, now_ns);
+            return Last::Ended;
         }
         if self.transactions.room() < reports.len() {
             return Last::NoRoom;

@@ -23,7 +23,7 @@ use crate::request;
 use crate::rules::{Bar, Head, Urr};
 use crate::stored::Stored;
 use crate::transactions::{Ended, Subject};
-use crate::upf::{Upf, Waiting};
+use crate::upf::{Release, Upf, Waiting};
 use crate::usage::{Report, WallClock};
 
 /// Writes a usage report as a group of this type; one of an application that has come or gone names
@@ -532,7 +532,7 @@ impl Upf {
         let flags = ies.get(key::PFCPSRRSP_FLAGS).ok().flatten();
         let drops = flags.is_some_and(|flags| flags.contains(SessionReportResponseFlags::DROBU));
         if drops {
-            self.released.push_back((slot, true));
+            self.released.push_back((slot, Release::Dropped));
         }
     }
 

@@ -25,7 +25,7 @@ use crate::rules::{Head, Pdr};
 use crate::sets;
 use crate::settings::Settings;
 use crate::transactions::Peer;
-use crate::upf::Upf;
+use crate::upf::{Release, Upf};
 
 fn answer_to(request: &Header, cp_seid: u64, message_type: MessageType) -> Header {
     Header::new(message_type, Some(cp_seid), request.sequence)
@@ -326,7 +326,11 @@ impl Upf {
             fars.any(|far| far.does(ApplyAction::BUFF))
         };
         if effects.drops_held || buffers(&old) {
-            self.released.push_back((slot, effects.drops_held));
+            let release = match effects.drops_held {
+                true => Release::Dropped,
+                false => Release::Free,
+            };
+            self.released.push_back((slot, release));
         }
         if session.has_untold() && !old.has_untold() {
             self.note_untold(session.head.seid);
@@ -415,7 +419,7 @@ impl Upf {
         }
         self.store.remove(slot);
         self.timers.set(slot, None, now_ns);
-        self.released.push_back((slot, true));
+        self.released.push_back((slot, Release::Ended));
     }
 
     /// Ends all sessions of an association at once.

@@ -215,6 +215,11 @@ impl Upf {
             return false;
         };
         let association = self.store.head(slot).association;
+        self.ask_another_of(ended, association, now_ns)
+    }
+
+    /// As [`Upf::ask_another`], of a request about a session of this association.
+    pub(crate) fn ask_another_of(&mut self, ended: Ended, association: u8, now_ns: u64) -> bool {
         let own = self.store.association(association.into());
         let all = self.set_of(association.into());
         let others = (0..ASSOCIATION_COUNT).filter(|number| all >> number & 1 != 0);
@@ -233,11 +238,8 @@ impl Upf {
         ies: &Group<'_>,
         now_ns: u64,
     ) -> bool {
-        let to = ies.get(key::ALTERNATIVE_SMF_IP_ADDRESS).ok().flatten();
-        let both = to.map(|to| [to.v4.map(IpAddr::V4), to.v6.map(IpAddr::V6)]);
-        let to = both.into_iter().flatten().flatten();
-        let mut to = to.filter(|to| self.may_hear(&ended, *to));
-        let (Some(to), Some(slot)) = (to.next(), self.store.slot_of(seid)) else {
+        let to = self.redirected_to(&ended, ies);
+        let (Some(to), Some(slot)) = (to, self.store.slot_of(seid)) else {
             return false;
         };
         let mut head = self.store.head(slot);
@@ -252,6 +254,20 @@ impl Upf {
             image.set_head(&head);
         }
         self.send_on(ended, to, now_ns)
+    }
+
+    /// Where an SMF sends a request that was not there before.
+    fn redirected_to(&self, ended: &Ended, ies: &Group<'_>) -> Option<IpAddr> {
+        let to = ies.get(key::ALTERNATIVE_SMF_IP_ADDRESS).ok().flatten()?;
+        let both = [to.v4.map(IpAddr::V4), to.v6.map(IpAddr::V6)];
+        let mut both = both.into_iter().flatten();
+        both.find(|to| self.may_hear(ended, *to))
+    }
+
+    /// As [`Upf::redirect`], of a request about a session that is no longer there.
+    pub(crate) fn redirect_last(&mut self, ended: Ended, ies: &Group<'_>, now_ns: u64) -> bool {
+        let to = self.redirected_to(&ended, ies);
+        to.is_some_and(|to| self.send_on(ended, to, now_ns))
     }
 
     fn may_hear(&self, ended: &Ended, to: IpAddr) -> bool {

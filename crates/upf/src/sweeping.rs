@@ -50,6 +50,9 @@ impl Upf {
         debug_assert!(self.sweeps.len() < SWEEP_COUNT_MAX);
         self.sweeps_begun = self.sweeps_begun.wrapping_add(1);
         sweep.number = self.sweeps_begun;
+        if let Some((number, _)) = sweep.then {
+            self.forget_parting(number);
+        }
         self.sweeps.push_back(sweep);
         self.sweep(now_ns);
     }

@@ -193,6 +193,17 @@ impl Timers {
     }
 }
 
+/// What becomes of packets that are held for a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// They may be free to go.
+    Free,
+    /// They are dropped.
+    Dropped,
+    /// They are dropped with their session: another one may have its slot already.
+    Ended,
+}
+
 /// A report that waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
@@ -208,8 +219,9 @@ pub(crate) enum Waiting {
 pub(crate) struct Requests {
     /// Of the sessions that they are about.
     recovery: u32,
-    /// The places that its rules have.
+    /// The places that its rules have, and which network instances are 5G VN groups.
     places: Places,
+    groups: Vec<u8>,
     transactions: Transactions,
     outbox: VecDeque<Datagram>,
     unreported: VecDeque<(u64, Waiting)>,
@@ -217,7 +229,7 @@ pub(crate) struct Requests {
     delayed: crate::delayed::DelayedReports,
     end_markers: VecDeque<(u64, crate::rules::Far)>,
     unadvertised: VecDeque<u32>,
-    released: VecDeque<(u32, bool)>,
+    released: VecDeque<(u32, Release)>,
     partings: (Vec<Parting>, u32),
     /// What was learned of Ethernet sessions.
     stations: Vec<(u64, u64)>,
@@ -249,8 +261,8 @@ pub struct Upf {
     pub(crate) end_markers: VecDeque<(u64, crate::rules::Far)>,
     /// Slots of sessions that have got another prefix, of which their UEs are to learn.
     pub(crate) unadvertised: VecDeque<u32>,
-    /// Sessions whose held packets may be free to go, or are to be dropped.
-    pub(crate) released: VecDeque<(u32, bool)>,
+    /// Slots of sessions whose held packets may be free to go, or are to be dropped.
+    pub(crate) released: VecDeque<(u32, Release)>,
     /// Reports for which too many requests are outstanding, by the session's SEID: each waits until
     /// another one was answered. As many as there may be sessions.
     pub(crate) unreported: VecDeque<(u64, Waiting)>,
@@ -465,6 +477,7 @@ impl Upf {
         Requests {
             recovery: self.store.recovery(),
             places: Places::of(&self.settings),
+            groups: self.settings.groups.clone(),
             transactions: std::mem::replace(&mut self.transactions, none),
             outbox: std::mem::take(&mut self.outbox),
             unreported: std::mem::take(&mut self.unreported),
@@ -497,7 +510,9 @@ impl Upf {
             (seid, far)
         });
         self.end_markers.extend(end_markers);
-        let knows_groups = places.agrees_on(&requests.places, &self.settings.groups);
+        let is_here = |group: &u8| self.settings.groups.contains(group);
+        let knows_groups = requests.groups.iter().all(is_here)
+            && places.agrees_on(&requests.places, &requests.groups);
         let interfaces = &self.settings.interfaces;
         let down = requests.down.into_iter().filter_map(|(name, peer)| {
             let place = interfaces.iter().position(|one| one.name == name)?;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
 use catena_wire::pfcp::value::Time;
-use catena_wire::pfcp::value::address::NodeId;
+use catena_wire::pfcp::value::address::{AlternativeSmfIpAddress, NodeId};
 use catena_wire::pfcp::value::flags::MeasurementMethod;
 use catena_wire::pfcp::{Full, Header, Writer};
 
@@ -185,7 +185,7 @@ fn an_operator_ends_an_association_behind_the_last_report_of_each_session() {
     assert_eq!((reports.len(), told, untold(&smf.upf)), (9, counted, 0));
     let is_last = |one: &Heard| one.ends && one.triggers == [UsageReportTrigger::TEBUR];
     assert!(reports.iter().all(is_last), "{reports:?}");
-    assert_eq!(smf.upf.session_count(), 1, "that without usage");
+    assert_eq!(smf.upf.session_count(), 0, "that without usage, too");
     // All are answered before all is said.
     for (at, report) in reports.iter().enumerate() {
         assert!(hear(&mut smf.upf).is_none(), "behind {at}");
@@ -201,7 +201,6 @@ fn an_operator_ends_an_association_behind_the_last_report_of_each_session() {
     assert!(hear(&mut smf.upf).is_none(), "it is said once");
     assert_eq!(release(&mut smf), Cause::REQUEST_ACCEPTED);
     assert!(!smf.upf.store.association(0).is_some() && smf.upf.partings.is_empty());
-    assert_eq!(smf.upf.session_count(), 0);
 }
 
 /// One that has no EPFAR is asked, and told how long it may take. Whether it refuses or never
@@ -322,8 +321,8 @@ fn a_last_report_that_is_too_long_comes_in_several_requests() {
     assert_eq!(over.wants, Some(AssociationReleaseRequest::URSS));
 }
 
-/// An SMF that prepares the end may go on to have sessions; once the operator wants it, too, it may
-/// not, and is asked for the release.
+/// An SMF that prepares the end has no more sessions, whose usage nobody would tell; once the
+/// operator wants it, too, it is asked for the release.
 #[test]
 fn what_an_smf_has_begun_an_operator_may_want_too() {
     for wants in [false, true] {
@@ -339,11 +338,8 @@ fn what_an_smf_has_begun_an_operator_may_want_too() {
             let request = json!({ "release": "10.4.0.2" });
             smf.upf.ask_for_release(&request, 0).unwrap();
         }
-        let expected = match wants {
-            true => Cause::NO_RESOURCES_AVAILABLE,
-            false => Cause::REQUEST_ACCEPTED,
-        };
-        assert_eq!(smf.establish(nothing, nothing).0, expected);
+        let refused = smf.establish(nothing, nothing).0;
+        assert_eq!(refused, Cause::NO_RESOURCES_AVAILABLE);
         answer(&mut smf.upf, &report, Cause::REQUEST_ACCEPTED, 0);
         smf.upf.wake(0);
         let over = hear(&mut smf.upf).unwrap().wants.unwrap();
@@ -367,6 +363,81 @@ fn an_association_that_is_set_up_anew_does_not_end() {
     assert!(hear(&mut smf.upf).is_none());
 }
 
+/// A last report that nobody answers goes to another SMF of the set, as do others; what that one
+/// sends elsewhere goes on, too.
+#[test]
+fn a_last_report_goes_to_the_others_of_the_set() {
+    let mut smf = smf_that(true, 64);
+    let others = [[10, 4, 0, 3], [10, 4, 0, 4]].map(Ipv4Addr::from);
+    let mut association = smf.upf.store.association(0);
+    assert!(association.others_v4.push(others[0].to_bits()));
+    smf.upf.store.set_association(0, &association);
+    count(&mut smf.upf, 100);
+    prepare(&mut smf);
+    let mut said = Vec::new();
+    for second in 0..40 {
+        let now_ns = second * SECOND_NS;
+        smf.upf.wake(now_ns);
+        while let Some(request) = smf.upf.next_message() {
+            let view = View::parse(&request.bytes[..]).unwrap();
+            let header = *view.header();
+            said.push((header.message_type, request.to.address));
+            if request.to.address == others[0] {
+                let header = Header {
+                    message_type: MessageType::SESSION_REPORT_RESPONSE,
+                    seid: Some(1),
+                    ..header
+                };
+                let bytes = message(&header, |writer| {
+                    writer.put(key::CAUSE, &Cause::REDIRECTION_REQUESTED)?;
+                    let to = AlternativeSmfIpAddress {
+                        v4: Some(others[1]),
+                        v6: None,
+                        is_preferred: false,
+                    };
+                    writer.put(key::ALTERNATIVE_SMF_IP_ADDRESS, &to)
+                });
+                smf.upf.datagram(&bytes.unwrap(), request.to, now_ns);
+            }
+        }
+    }
+    said.dedup();
+    let report = |to: Ipv4Addr| (MessageType::SESSION_REPORT_REQUEST, to.into());
+    let over = (MessageType::ASSOCIATION_UPDATE_REQUEST, SMF.address);
+    let first = Ipv4Addr::new(10, 4, 0, 2);
+    // Given up at the last one, and then all is said.
+    assert_eq!(
+        said,
+        [report(first), report(others[0]), report(others[1]), over]
+    );
+}
+
+/// Shards that do not ask take no more sessions either, until the answer comes to all, or none has.
+#[test]
+fn all_shards_take_no_more_sessions_and_hear_of_the_answer() {
+    for (cause, state) in [
+        (Some(Cause::REQUEST_ACCEPTED), "to be released"),
+        (Some(Cause::REQUEST_REJECTED), "associated"),
+        (None, "associated"),
+    ] {
+        let mut smf = smf_that(true, 64);
+        smf.upf.settings.shard = (1, 2);
+        let said = smf.upf.ask_for_release(&json!({ "release": "all" }), 0);
+        assert_eq!(said, Ok(Value::Null));
+        assert!(hear(&mut smf.upf).is_none() && smf.upf.is_parting(0));
+        if let Some(cause) = cause {
+            let header = Header::new(MessageType::ASSOCIATION_UPDATE_RESPONSE, None, 7);
+            let bytes = message(&header, |writer| {
+                put_node(writer)?;
+                writer.put(key::CAUSE, &cause)
+            });
+            smf.upf.datagram(&bytes.unwrap(), SMF, 0);
+        }
+        smf.upf.wake(20 * SECOND_NS);
+        assert_eq!(smf.upf.shown_parting(0), state);
+    }
+}
+
 #[test]
 fn what_cannot_be_asked_is_said_to_the_operator() {
     let mut smf = smf_that(true, 64);
@@ -383,10 +454,6 @@ fn what_cannot_be_asked_is_said_to_the_operator() {
         assert!(said.contains(what), "{said}");
     }
     assert!(smf.upf.partings.is_empty() && hear(&mut smf.upf).is_none());
-    // A shard that others ask for says nothing.
-    smf.upf.settings.shard = (1, 2);
-    let said = smf.upf.ask_for_release(&json!({ "release": "all" }), 0);
-    assert_eq!(said, Ok(Value::Null));
 }
 
 /// A world in which anything may happen, in any order.
@@ -433,8 +500,10 @@ impl World {
         let now_ns = self.now_ns;
         match self.random(12) {
             0..3 => {
-                if self.smf.upf.store.association(0).is_some() && self.smf.upf.session_count() < 60
-                {
+                let is_taken = self.smf.upf.store.association(0).is_some()
+                    && !self.smf.upf.is_parting(0)
+                    && self.smf.upf.session_count() < 60;
+                if is_taken {
                     let octets = self.random(3) as usize * 50;
                     let before = untold(&self.smf.upf);
                     count(&mut self.smf.upf, octets);
@@ -471,7 +540,10 @@ impl World {
             }
             9 => {
                 let left = untold(&self.smf.upf);
+                let is_over = self.smf.upf.shown_parting(0) == "to be released"
+                    && self.smf.upf.is_enhanced(0);
                 if release(&mut self.smf) == Cause::REQUEST_ACCEPTED {
+                    assert!(left == 0 || !is_over, "all was said, and {left} are left");
                     self.given_up += left;
                     self.heard.retain(|one| !one.ends);
                     self.smf.upf.wake(now_ns);

@@ -392,7 +392,7 @@ fn a_successor_tells_what_was_not_told_yet() {
     upf.holding.insert(slot);
     upf.report_downlink_data(slot, 1, None, 0);
     upf.wake_session(slot, 61 * SECOND_NS);
-    upf.released.push_back((slot, true));
+    upf.released.push_back((slot, Release::Dropped));
     upf.end_markers.push_back((1, Far::empty(1)));
     // It may have found in the memory what was not told, or come before it was there.
     for is_known in [true, false] {
@@ -417,7 +417,7 @@ fn a_successor_with_other_sessions_goes_on_with_no_requests() {
     let (mut smf, slot) = counting(b"short");
     let upf = &mut smf.upf;
     upf.report_inactivity(slot, 0);
-    upf.released.push_back((slot, true));
+    upf.released.push_back((slot, Release::Dropped));
     let (settings, clock) = (upf.settings.clone(), upf.clock);
     let bytes = crate::store::memory_bytes(settings.session_bytes, settings.sessions);
     let memory = Box::new(vec![0_u8; bytes]);

@@ -128,6 +128,105 @@ fn an_apply_that_orders_interfaces_otherwise_leaves_sessions_as_they_are() {
     }
 }
 
+/// A scenario whose settings change once so many sessions are there, as by an apply: what is counted
+/// at its end.
+fn changed_behind(
+    text: &str,
+    sessions: u64,
+    change: fn(&mut serde_json::Value),
+) -> Result<serde_json::Value, String> {
+    let mut simulation = Simulation::new(Scenario::parse(text).unwrap()).unwrap();
+    while simulation.ask(&json!({ "show": "sessions" })).unwrap()["count"] != sessions {
+        assert!(
+            simulation.turn()?.is_none(),
+            "there are {sessions} sessions"
+        );
+    }
+    simulation.replace(change);
+    Ok(simulation.play()?.counters)
+}
+
+const GROUPED: &str = "about: A UE of a 5G VN group, and one of the data network.
+upf:
+  node_id: 10.4.0.1
+  n4: { address: 10.4.0.1, heartbeat: 0s }
+  interfaces:
+    - { name: n3, side: access, address: 10.3.0.1 }
+    - { name: n6, side: core, network_instance: internet }
+  groups: [factory]
+smf: 10.4.0.2
+n4: 10.4.0.1
+ran: 10.3.0.2
+n3: 10.3.0.1
+host: 203.0.113.9
+steps:
+  - { do: associate, expect: [ answer: {} ] }
+  - do:
+      establish:
+        session: 1
+        pdrs:
+          - { id: 1, precedence: 1, source: access, choose_teid: true, ue: 10.45.0.1, removal: 0, far: 1 }
+        fars: [ { id: 1, action: forward, to: group, network_instance: factory } ]
+    expect: [ answer: {} ]
+  - do:
+      establish:
+        session: 2
+        pdrs:
+          - { id: 1, precedence: 1, source: core, network_instance: internet, ue: 10.45.0.2, far: 1 }
+        fars: [ { id: 1, action: forward, to: access, teid: 0x201 } ]
+    expect: [ answer: {} ]
+  # The first burst takes the old settings with it.
+  - { do: { downlink: { session: 2, ue: 10.45.0.2 } }, expect: [ packets: { teid: 0x201 } ] }
+  - { do: { uplink: { session: 1, peer: 10.45.0.2, count: 3 } } }
+";
+
+/// Where a group goes, its UEs reach nobody by it: not those of the data network either.
+#[test]
+fn a_group_that_an_apply_takes_away_leads_nowhere() {
+    let stays = changed_behind(GROUPED, 2, |_| {}).unwrap();
+    assert_eq!(
+        (&stays["no_pdr"], &stays["far_drop"]),
+        (&json!(3), &json!(null))
+    );
+    let changes: [fn(&mut serde_json::Value); 3] = [
+        |settings| settings["groups"] = json!([]),
+        |settings| settings["groups"] = json!(["another"]),
+        // Its network instance stays.
+        |settings| {
+            settings["groups"] = json!([]);
+            settings["pools"] = json!([{ "network_instance": "factory", "v4": "10.46.0.0/16" }]);
+        },
+    ];
+    for change in changes {
+        let counters = changed_behind(GROUPED, 2, change).unwrap();
+        assert_eq!(counters["far_drop"], 3, "{counters}");
+    }
+}
+
+/// A policy that leads elsewhere now leads there, and one that is gone leads nowhere.
+#[test]
+fn a_policy_that_an_apply_changes_leads_where_it_says() {
+    let whole = text("steering");
+    let (head, _) = whole
+        .split_once("  - do: { uplink: { session: 1, count: 3 } }")
+        .unwrap();
+    let play = |expected: &str, change| {
+        let steps = format!(
+            "  - {{ do: {{ downlink: {{ session: 1 }} }}, expect: [ packets: {{ teid: 0x101 }} ] }}\n  \
+             - {{ do: {{ uplink: {{ session: 1, port: 554 }} }}, expect: [ {expected} ] }}\n"
+        );
+        changed_behind(&format!("{head}{steps}"), 1, change)
+    };
+    let by = |mac: &str| format!("packets: {{ next_hop: \"{mac}\" }}");
+    play(&by("02:00:00:00:06:02"), |_| {}).unwrap();
+    play(&by("02:00:00:00:06:01"), |settings| {
+        settings["forwarding_policies"][0]["interface"] = json!("n6");
+    })
+    .unwrap();
+    let gone = play("", |settings| settings["forwarding_policies"] = json!([])).unwrap();
+    assert_eq!(gone["far_drop"], 1, "{gone}");
+}
+
 /// Why packets of a session were dropped is said of the session: as much as the UPF counts in all,
 /// where there is no other one.
 #[test]
@@ -164,31 +263,39 @@ fn a_session_says_why_its_packets_were_dropped() {
     }
 }
 
-/// What is held of a group says its place: where that is another one's now, nothing of it leaves.
+/// What is held of a group says its place: where that is another one's now, or no group's, nothing
+/// of it leaves.
 #[test]
 fn what_is_held_of_a_group_that_gets_another_place_is_dropped() {
-    let scenario = Scenario::parse(&text("vn-group")).unwrap();
-    let mut simulation = Simulation::new(scenario).unwrap();
-    while simulation.buffers().0 == 0 {
-        assert!(simulation.turn().unwrap().is_none(), "something is held");
-    }
-    simulation.replace(|settings| {
-        let groups = settings["groups"].as_array_mut().unwrap();
-        if groups[0] != "first" {
-            groups.insert(0, json!("first"));
+    let changes: [fn(&mut serde_json::Value); 2] = [
+        |settings| {
+            let groups = settings["groups"].as_array_mut().unwrap();
+            if groups[0] != "first" {
+                groups.insert(0, json!("first"));
+            }
+        },
+        |settings| settings["groups"] = json!([]),
+    ];
+    for change in changes {
+        let scenario = Scenario::parse(&text("vn-group")).unwrap();
+        let mut simulation = Simulation::new(scenario).unwrap();
+        while simulation.buffers().0 == 0 {
+            assert!(simulation.turn().unwrap().is_none(), "something is held");
         }
-    });
-    let account = |simulation: &mut Simulation| {
-        let reports = simulation.ask(&json!({"show": "reports"})).unwrap();
-        let buffer = &reports["buffer"];
-        [&buffer["held"], &buffer["discarded"]].map(|count| count.as_u64().unwrap())
-    };
-    let held = simulation.buffers().0;
-    while account(&mut simulation)[0] > 0 {
-        let _ = simulation.turn();
+        simulation.replace(change);
+        let account = |simulation: &mut Simulation| {
+            let reports = simulation.ask(&json!({"show": "reports"})).unwrap();
+            let buffer = &reports["buffer"];
+            ["held", "discarded", "flushed"].map(|name| buffer[name].as_u64().unwrap())
+        };
+        let [held, discarded, flushed] = account(&mut simulation);
+        // The next burst takes the old settings with it.
+        while account(&mut simulation)[0] > 0 {
+            let _ = simulation.turn();
+        }
+        assert_eq!(account(&mut simulation), [0, discarded + held, flushed]);
+        assert_eq!(simulation.buffers(), (0, 0));
     }
-    assert_eq!(account(&mut simulation), [0, held]);
-    assert_eq!(simulation.buffers(), (0, 0));
 }
 
 /// A scenario that expects something else fails at that step: else the test above says nothing.

@@ -105,6 +105,7 @@ mod tests {
         let mut behind = before.clone();
         behind.interfaces.reverse();
         behind.instances.insert(0, b"another".to_vec());
+        // One is gone, and so is the way that it said; the other one says another way.
         behind.policies.remove(0);
         (before, behind)
     }
@@ -159,7 +160,7 @@ mod tests {
     }
 
     const BEFORE: ([[u8; 3]; 2], u8, [u8; 2]) = ([[0, 1, 0], [1, 1, 1]], 0, [1, NONE]);
-    const BEHIND: ([[u8; 3]; 2], u8, [u8; 2]) = ([[1, 2, NONE], [0, 2, 0]], 1, [0, NONE]);
+    const BEHIND: ([[u8; 3]; 2], u8, [u8; 2]) = ([[NONE, 2, NONE], [1, 2, 0]], 1, [0, NONE]);
 
     #[test]
     fn sessions_and_followed_paths_get_the_places_that_their_names_have() {
@@ -178,7 +179,7 @@ mod tests {
         assert_eq!(store.head(slot).places, store.table());
         store.settle(&Places::of(&before));
         let (fars, pdr, copy) = BEFORE;
-        let gone = ([[fars[0][0], fars[0][1], NONE], fars[1]], pdr, copy);
+        let gone = ([[NONE, fars[0][1], NONE], fars[1]], pdr, copy);
         assert_eq!(places(&store, 1), gone);
     }
 
