@@ -200,17 +200,24 @@ impl Upf {
     }
 
     fn show_peers(&self) -> Value {
+        // One look at each session, whose line packets may want.
+        let mut sessions = [0u32; ASSOCIATION_COUNT];
+        for slot in self.store.slots() {
+            let association = usize::from(self.store.association_of(slot));
+            if let Some(count) = sessions.get_mut(association) {
+                *count += 1;
+            }
+        }
         let mut peers = Vec::new();
-        for number in 0..ASSOCIATION_COUNT {
+        for (number, sessions) in sessions.into_iter().enumerate() {
             let one = self.store.association(number);
             if one.is_some() {
-                let is_its = |slot: &u32| usize::from(self.store.head(*slot).association) == number;
                 peers.push(json!({
                     "node_id": shown(one.name.as_slice()),
                     "address": one.peer(),
                     "recovery_time_stamp": one.recovery,
                     "state": self.shown_parting(number),
-                    "sessions": self.store.slots().filter(is_its).count(),
+                    "sessions": sessions,
                 }));
             }
         }

@@ -287,6 +287,11 @@ impl Store {
         Fields::<Head>::is_unstructured().get(self.bytes(slot))
     }
 
+    /// The association of the session in a slot.
+    pub(crate) fn association_of(&self, slot: u32) -> u8 {
+        Fields::<Head>::association().get(self.bytes(slot))
+    }
+
     /// What is common to the session in a slot.
     pub fn head(&self, slot: u32) -> Head {
         Head::load(self.bytes(slot))

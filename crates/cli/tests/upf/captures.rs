@@ -41,17 +41,22 @@ fn said(capture: &Path, filter: &str, fields: &[&str]) -> String {
 
 /// What tshark says is wrong with the frames of a capture: their number, protocols and its words.
 pub(crate) fn complaints(capture: &Path) -> String {
+    complaints_of(capture, "frame")
+}
+
+/// As [`complaints`], of frames that pass a filter.
+pub(crate) fn complaints_of(capture: &Path, filter: &str) -> String {
     // Severity: warn and error. That a user's connection is reset, with bytes, is no fault, nor
     // that its end has a segment twice, nor that Linux writes a sum of zero as 0xffff for TCP too
     // (RFC 1624, 3: both are zero). It takes the eight octets of a Validity Time (TS 29.244,
     // 8.2.139) for four.
-    let wrong = "(_ws.malformed || (_ws.expert.severity >= 0x600000 && !(tcp.flags.reset == 1) \
+    let wrong = "((_ws.malformed || (_ws.expert.severity >= 0x600000 && !(tcp.flags.reset == 1) \
                  && !(_ws.expert.message contains \"D-SACK\") \
                  && !(_ws.expert.message contains \"0xffff instead of 0x0000\"))) \
                  && !(pfcp.packet_rate_status.validity_time \
-                 && _ws.expert.message contains \"integer with length 8\")";
+                 && _ws.expert.message contains \"integer with length 8\"))";
     let fields = ["frame.number", "frame.protocols", "_ws.expert.message"];
-    said(capture, wrong, &fields)
+    said(capture, &format!("({filter}) && {wrong}"), &fields)
 }
 
 /// How many frames of a capture pass a filter of tshark.

@@ -252,6 +252,6 @@ fn real_traffic_passes_an_uplink_classifier_to_the_edge_and_by_n9_to_the_psa() {
         // What the PSA had of the session, but for what its UE said by itself meanwhile.
         let packets = frames(&n9, "gtp.message == 0xff") as u64;
         let counted = by_n9.into_iter().sum::<u64>();
-        assert!(packets.abs_diff(counted) < 4, "{packets}, {counted}");
+        assert!(packets.abs_diff(counted) < 16, "{packets}, {counted}");
     }
 }

@@ -37,10 +37,8 @@ pub(crate) struct Arguments {
     wait: bool,
 }
 
-/// Between two questions.
-const POLL: Duration = Duration::from_millis(100);
-/// Between two lines of progress.
-const PROGRESS: Duration = Duration::from_secs(1);
+/// Between two questions: each has the UPF look at all its sessions.
+const POLL: Duration = Duration::from_secs(1);
 
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let within_s = arguments
@@ -48,7 +46,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         .map(|within| within.as_secs_f64().ceil() as u64);
     let request = json!({ "release": arguments.smf, "within_s": within_s });
     let answer = ask(&arguments.node, request)?;
-    let asked = first(arguments, &answer)["asked"].clone();
+    let asked = shards(arguments, &answer)[0]["asked"].clone();
     if !arguments.node.json {
         outln!("asked for the release");
         table(&asked);
@@ -77,28 +75,46 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     Ok(ExitCode::FAILURE)
 }
 
-/// What the UPF says, or the first of its shards, which has the associations.
-fn first<'a>(arguments: &Arguments, answer: &'a Value) -> &'a Value {
-    let shards = answer.as_object().into_iter().flatten();
-    let mut shards = shards.filter(|(name, _)| is_shard(&arguments.node.node, name));
-    let first = shards.find(|(name, _)| name.ends_with("/0"));
-    first.map_or(answer, |(_, answer)| answer)
+/// What each shard of the UPF says, the first one first; or the UPF, if it has none.
+fn shards<'a>(arguments: &Arguments, answer: &'a Value) -> Vec<&'a Value> {
+    let all = answer.as_object().into_iter().flatten();
+    let all = all.filter(|(name, _)| is_shard(&arguments.node.node, name));
+    let mut all: Vec<_> = all.collect();
+    all.sort_by_key(|(name, _)| !name.ends_with("/0"));
+    match all.is_empty() {
+        true => vec![answer],
+        false => all.into_iter().map(|(_, answer)| answer).collect(),
+    }
+}
+
+/// What the UPF says of associations: as its first shard has them, with the sessions of all.
+fn peers(arguments: &Arguments, answer: &Value) -> Vec<Value> {
+    let all = shards(arguments, answer);
+    let of = |shard: &Value| shard["peers"].as_array().cloned().unwrap_or_default();
+    let mut peers = all.first().map_or_else(Vec::new, |first| of(first));
+    for other in all.iter().skip(1).flat_map(|shard| of(shard)) {
+        let mut same = peers.iter_mut();
+        if let Some(peer) = same.find(|peer| peer["node_id"] == other["node_id"]) {
+            let sessions = [&peer["sessions"], &other["sessions"]];
+            let sum: u64 = sessions.iter().filter_map(|count| count.as_u64()).sum();
+            peer["sessions"] = sum.into();
+        }
+    }
+    peers
 }
 
 /// Waits until none of those that were asked is there any more, has refused, or has begun anew;
 /// those of which the time is over, or that have refused.
 fn wait(arguments: &Arguments, asked: &Value) -> Result<Vec<Value>, Failure> {
     let begun = Instant::now();
-    let mut told = begun;
     let is_asked = |peer: &Value| {
         let mut asked = asked.as_array().into_iter().flatten();
         asked.any(|one| one["node_id"] == peer["node_id"])
     };
     loop {
         let answer = ask(&arguments.node, json!({ "show": "peers" }))?;
-        let peers = first(arguments, &answer)["peers"].as_array();
-        let peers = peers.into_iter().flatten().filter(|peer| is_asked(peer));
-        let left: Vec<Value> = peers.cloned().collect();
+        let mut left = peers(arguments, &answer);
+        left.retain(|peer| is_asked(peer));
         let is_over = arguments
             .within
             .is_some_and(|within| begun.elapsed() >= within);
@@ -106,8 +122,7 @@ fn wait(arguments: &Arguments, asked: &Value) -> Result<Vec<Value>, Failure> {
         if is_over || left.iter().all(is_refused) {
             return Ok(left);
         }
-        if !arguments.node.json && told.elapsed() >= PROGRESS {
-            told = Instant::now();
+        if !arguments.node.json {
             let sessions: u64 = left.iter().filter_map(|one| one["sessions"].as_u64()).sum();
             let rest = arguments
                 .within
@@ -116,5 +131,33 @@ fn wait(arguments: &Arguments, asked: &Value) -> Result<Vec<Value>, Failure> {
             errln!("{} associations, {sessions} sessions{rest}", left.len());
         }
         std::thread::sleep(POLL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn sessions_are_those_of_all_shards() {
+        let arguments = Line::parse_from(["release", "--wait"]).arguments;
+        let peer = |sessions: u64| json!({ "node_id": "10.4.0.2", "sessions": sessions });
+        let one = json!({ "peers": [peer(3)] });
+        assert_eq!(peers(&arguments, &one), [peer(3)]);
+        let all = json!({
+            "upf/1": { "peers": [peer(4), { "node_id": "10.4.0.9", "sessions": 1 }] },
+            "upf/0": { "peers": [peer(3)] }, "other": { "peers": [peer(8)] },
+        });
+        assert_eq!(peers(&arguments, &all), [peer(7)]);
+        let asked = json!({ "upf/1": null, "upf/0": { "asked": [7] } });
+        assert_eq!(shards(&arguments, &asked)[0]["asked"][0], 7);
     }
 }
