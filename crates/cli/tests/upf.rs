@@ -401,7 +401,8 @@ fn the_command_plays_scenarios_and_says_which_step_went_wrong() {
     assert_eq!(play(&wrong).status.code(), Some(2));
 }
 
-/// Scenarios that send what is wrong: tshark would be right to complain, but not of what comes back.
+/// Scenarios that send what is wrong: tshark would be right to complain, but not of what comes
+/// back.
 const WRONG: [&str; 8] = [
     "malformed",
     "malformed-ies",

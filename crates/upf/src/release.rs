@@ -348,7 +348,8 @@ impl Upf {
         self.update_association(one.association, one.id, said, now_ns)
     }
 
-    /// Ends the session in a slot, if it is of the association: with a last report, if it has usage.
+    /// Ends the session in a slot, if it is of the association: with a last report, if it has
+    /// usage.
     fn last_report(&mut self, one: Parting, slot: u32, now_ns: u64) -> Last {
         let head = self.store.head(slot);
         if head.seid == 0 || head.association != one.association {

@@ -128,8 +128,8 @@ fn an_apply_that_orders_interfaces_otherwise_leaves_sessions_as_they_are() {
     }
 }
 
-/// A scenario whose settings change once so many sessions are there, as by an apply: what is counted
-/// at its end.
+/// A scenario whose settings change once so many sessions are there, as by an apply: what is
+/// counted at its end.
 fn changed_behind(
     text: &str,
     sessions: u64,
@@ -165,14 +165,16 @@ steps:
       establish:
         session: 1
         pdrs:
-          - { id: 1, precedence: 1, source: access, choose_teid: true, ue: 10.45.0.1, removal: 0, far: 1 }
+          - { id: 1, precedence: 1, source: access, choose_teid: true, ue: 10.45.0.1, removal: 0,
+              far: 1 }
         fars: [ { id: 1, action: forward, to: group, network_instance: factory } ]
     expect: [ answer: {} ]
   - do:
       establish:
         session: 2
         pdrs:
-          - { id: 1, precedence: 1, source: core, network_instance: internet, ue: 10.45.0.2, far: 1 }
+          - { id: 1, precedence: 1, source: core, network_instance: internet, ue: 10.45.0.2,
+              far: 1 }
         fars: [ { id: 1, action: forward, to: access, teid: 0x201 } ]
     expect: [ answer: {} ]
   # The first burst takes the old settings with it.

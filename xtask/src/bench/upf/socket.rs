@@ -206,13 +206,13 @@ pub(crate) fn ask(arguments: &SmfArguments) -> Result<(), Box<dyn Error>> {
         let found = smf.measure(operation, time)?;
         let after = passed(&chain)?;
         let quantile = |q: f64| found.latency.quantile(q).unwrap_or(0) as f64 / 1000.0;
-        let [came, left] = [0, 1].map(|at| after[at].saturating_sub(before[at]));
+        let [came, left, dropped] = [0, 1, 2].map(|at| after[at].saturating_sub(before[at]));
         if left == 0 {
             return Err("no packet of a user passed meanwhile".into());
         }
         let line = json!({
             "operation": operation.name(), "kops": found.kops, "median_us": quantile(0.5),
-            "tail_us": quantile(0.999), "packets": left, "lost": came.saturating_sub(left),
+            "tail_us": quantile(0.999), "packets": left, "lost": lost(came, left, dropped),
         });
         println!("{line}");
     }
@@ -221,24 +221,37 @@ pub(crate) fn ask(arguments: &SmfArguments) -> Result<(), Box<dyn Error>> {
 
 /// Users' packets that have come, and those that have left: as near to each other as they were in
 /// some looks, since a look may be taken while some are on their way.
-fn passed(chain: &Running) -> Result<[u64; 2], String> {
+fn passed(chain: &Running) -> Result<[u64; 3], String> {
     let looks = (0..10).map(|_| chain.status().map(|status| counted(&status)));
-    let looks: Vec<[u64; 2]> = looks.collect::<Result<_, _>>()?;
+    let looks: Vec<[u64; 3]> = looks.collect::<Result<_, _>>()?;
     let nearest = looks
         .into_iter()
-        .min_by_key(|[came, left]| came.saturating_sub(*left));
+        .min_by_key(|[came, left, _]| came.saturating_sub(*left));
     Ok(nearest.unwrap_or_default())
 }
 
-/// Users' packets that have come, and those that have left.
-fn counted(status: &Value) -> [u64; 2] {
+/// How many did not leave: those that were dropped, or all that are not seen to leave if they are
+/// more than may be on their way.
+fn lost(came: u64, left: u64, dropped: u64) -> u64 {
+    const ON_THEIR_WAY: u64 = 256;
+    let missing = came.saturating_sub(left);
+    dropped.max(if missing > ON_THEIR_WAY { missing } else { 0 })
+}
+
+/// Users' packets that have come, those that have left, and what any node has dropped that was no
+/// message to the UPF.
+fn counted(status: &Value) -> [u64; 3] {
     let nodes = status["nodes"].as_array();
     let node = |name: &str| {
         let mut all = nodes.into_iter().flatten();
         all.find(|node| node["name"] == name)
     };
     let of = |name: &str, key: &str| node(name).and_then(|node| node[key].as_u64()).unwrap_or(0);
-    [of("users", "rx_packets"), of("out", "tx_packets")]
+    let drops = nodes.into_iter().flatten();
+    let drops = drops.filter_map(|node| node["drops"].as_object()).flatten();
+    let drops = drops.filter(|(reason, _)| *reason != "consumed");
+    let drops = drops.filter_map(|(_, count)| count.as_u64()).sum();
+    [of("users", "rx_packets"), of("out", "tx_packets"), drops]
 }
 
 struct Measured {
@@ -375,13 +388,18 @@ impl Smf {
 mod tests {
     use super::*;
 
-    /// What came and did not leave is lost, whatever the reason.
+    /// What was dropped is lost, and what came and is nowhere; what is on its way is not.
     #[test]
-    fn packets_are_those_of_users() {
+    fn packets_that_are_lost_are_told_from_those_on_their_way() {
         let status = json!({ "nodes": [
             { "name": "n4", "rx_packets": 900, "tx_packets": 900 },
             { "name": "users", "rx_packets": 77 }, { "name": "out", "tx_packets": 70 },
+            { "name": "upf", "drops": { "consumed": 900, "no_pdr": 2, "rate_exceeded": 3 } },
         ] });
-        assert_eq!(counted(&status), [77, 70]);
+        assert_eq!(counted(&status), [77, 70, 5]);
+        assert_eq!(
+            [lost(77, 70, 5), lost(77, 70, 0), lost(977, 70, 5)],
+            [5, 0, 907]
+        );
     }
 }
