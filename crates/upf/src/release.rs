@@ -155,7 +155,8 @@ impl Upf {
             }
             return Ok(Value::Null);
         }
-        if meant.is_empty() {
+        // Of all there may be none.
+        if meant.is_empty() && whose != "all" {
             return Err(format!("there is no association with {whose}"));
         }
         if self.transactions.room() < meant.len() {

@@ -47,8 +47,12 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
     let request = json!({ "release": arguments.smf, "within_s": within_s });
     let answer = ask(&arguments.node, request)?;
     let asked = shards(arguments, &answer)[0]["asked"].clone();
+    let is_any = asked.as_array().is_some_and(|asked| !asked.is_empty());
     if !arguments.node.json {
-        outln!("asked for the release");
+        match is_any {
+            true => outln!("asked for the release"),
+            false => outln!("nobody is associated"),
+        }
         table(&asked);
     }
     let mut left = Vec::new();
@@ -61,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
             "catena.upf.release/1",
             &json!({ "asked": asked, "left": left }),
         )?;
-    } else if arguments.wait && left.is_empty() {
+    } else if arguments.wait && is_any && left.is_empty() {
         outln!("released");
     }
     if left.is_empty() {
