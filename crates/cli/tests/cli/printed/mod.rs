@@ -48,6 +48,11 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
         "a_campaign_says_what_no_test_notices",
     ),
     ("./test", ".ci/run", "./test"),
+    (
+        "catena upf release",
+        "crates/cli/tests/upf.rs",
+        "\"release\", \"--within\", \"2s\", \"--wait\"",
+    ),
     ("CATENA_HISTORIES=", HISTORIES, "\"CATENA_HISTORIES\""),
     ("CATENA_SEED=", HISTORIES, "\"CATENA_SEED\""),
     (
