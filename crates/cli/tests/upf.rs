@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 use captures::{assert_nothing_is_wrong, complaints, complaints_of, frames, has_tshark};
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Running, node, number, worker};
+use support::{Running, counter, number, worker};
 
 fn scenarios() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains/upf/scenarios")
@@ -68,6 +68,18 @@ links: [ smf -> upf, upf.n3 -> smf, upf.n4 -> smf, upf.n6 -> smf ]
 run: { mode: process }
 ";
 
+/// A chain of the UPF whose SMF plays `scenario`.
+fn played(chain: &str, scenario: &str) -> Running {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("scenario.yaml"), scenario).unwrap();
+    Running::start_in("upf", chain, dir)
+}
+
+/// How many steps of its scenario the SMF has behind it.
+fn steps(status: &Value) -> u64 {
+    counter(status, "smf", "steps")
+}
+
 fn asked(running: &Running, arguments: &[&str]) -> Value {
     let output = running.ask(arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -79,14 +91,7 @@ fn asked(running: &Running, arguments: &[&str]) -> Value {
 
 #[test]
 fn a_killed_upf_keeps_sessions_tunnels_and_usage() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("scenario.yaml"), SCENARIO).unwrap();
-    let running = Running::start_in("upf", CHAIN, dir);
-    let steps = |status: &Value| {
-        node(status, "smf")["counters"]["steps"]
-            .as_u64()
-            .unwrap_or(0)
-    };
+    let running = played(CHAIN, SCENARIO);
     let before = running.until("packets went up", |status| steps(status) >= 3);
     let sessions = asked(&running, &["upf", "sessions", "--json"]);
     assert_eq!(sessions["count"], 1, "{sessions}");
@@ -144,14 +149,7 @@ steps:
 /// the operator is told of it, and no longer than he wants to wait.
 #[test]
 fn an_operator_asks_for_the_release_and_learns_who_is_left() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("scenario.yaml"), RELEASED).unwrap();
-    let running = Running::start_in("released", CHAIN, dir);
-    let steps = |status: &Value| {
-        node(status, "smf")["counters"]["steps"]
-            .as_u64()
-            .unwrap_or(0)
-    };
+    let running = played(CHAIN, RELEASED);
     running.until("packets went up", |status| steps(status) >= 3);
     let nobody = running.ask(&["upf", "release", "--smf", "10.4.0.9"]);
     let said = String::from_utf8_lossy(&nobody.stderr);
@@ -186,16 +184,10 @@ fn a_snapshot_keeps_sessions_where_nothing_else_is_left() {
         file.display()
     );
     let chain = CHAIN.replace("links:", &snapshot);
-    let begin = |scenario: &str| {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("scenario.yaml"), scenario).unwrap();
-        Running::start_in("upf", &chain, dir)
-    };
     let (up, down) = SCENARIO.split_once(KILLED).unwrap();
     let (head, _) = up.split_once("  - { do: associate").unwrap();
-    let first = begin(&format!("{up}  - {{ do: {{ wait: 3600s }} }}\n"));
-    let steps = |status: &Value| node(status, "smf")["counters"]["steps"].as_u64();
-    first.until("packets went up", |status| steps(status) >= Some(3));
+    let first = played(&chain, &format!("{up}  - {{ do: {{ wait: 3600s }} }}\n"));
+    first.until("packets went up", |status| steps(status) >= 3);
     // The second one was begun behind them.
     for _ in 0..2 {
         let _ = std::fs::remove_file(&file);
@@ -205,8 +197,8 @@ fn a_snapshot_keeps_sessions_where_nothing_else_is_left() {
     assert_eq!(mode & 0o777, 0o600, "nobody else reads it");
     first.stop();
     let down = down.replace("session: 1,", "session: 1, ue: 10.45.0.1,");
-    let second = begin(&format!("{head}{down}"));
-    second.until("packets went down", |status| steps(status) >= Some(1));
+    let second = played(&chain, &format!("{head}{down}"));
+    second.until("packets went down", |status| steps(status) >= 1);
     let sessions = asked(&second, &["upf", "sessions", "--json"]);
     assert_eq!(sessions["count"], 1, "{sessions}");
     let seid = sessions["sessions"][0]["seid"].to_string();
@@ -225,13 +217,9 @@ fn a_snapshot_keeps_sessions_where_nothing_else_is_left() {
 /// A trace goes on with the successor of a UPF that was killed; other programs read its file.
 #[test]
 fn a_trace_outlives_the_upf_that_it_began_with() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("scenario.yaml"), SCENARIO).unwrap();
-    let file = dir.path().join("session.pcapng");
-    let running = Running::start_in("upf", CHAIN, dir);
-    let before = running.until("packets went up", |status| {
-        node(status, "smf")["counters"]["steps"].as_u64() >= Some(3)
-    });
+    let running = played(CHAIN, SCENARIO);
+    let file = running.dir.path().join("session.pcapng");
+    let before = running.until("packets went up", |status| steps(status) >= 3);
     let mut command = running.command(&["upf", "trace", "--ue", "10.45.0.1", "--records", "4"]);
     command.arg("--write").arg(&file);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -308,7 +296,6 @@ fn seen_by_tshark(file: &Path) {
 /// A UPF of two shards: sessions in both, and answers of each by its name.
 #[test]
 fn a_sharded_upf_answers_by_shard() {
-    let dir = tempfile::tempdir().unwrap();
     let mut scenario = SCENARIO.split("  - do:").next().unwrap().to_owned();
     for session in 1..=8 {
         scenario += &format!(
@@ -325,14 +312,8 @@ fn a_sharded_upf_answers_by_shard() {
         );
     }
     scenario += "  - { do: { wait: 3600s } }\n";
-    std::fs::write(dir.path().join("scenario.yaml"), scenario).unwrap();
     let chain = CHAIN.replace("    type: upf\n", "    type: upf\n    shards: 2\n");
-    let running = Running::start_in("upf", &chain, dir);
-    let steps = |status: &Value| {
-        node(status, "smf")["counters"]["steps"]
-            .as_u64()
-            .unwrap_or(0)
-    };
+    let running = played(&chain, &scenario);
     running.until("packets of all sessions went up", |status| {
         steps(status) >= 17
     });

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::support::{Running, built, counter, node, number, worker};
-use super::{CHAIN, KILLED, SCENARIO, asked};
+use super::{CHAIN, KILLED, SCENARIO, asked, steps};
 
 /// What comes behind the packets that go up: some are held; behind an upgrade others are held, and
 /// leave.
@@ -79,7 +79,6 @@ fn an_upgrade_of_the_binary_keeps_sessions_counters_and_the_account_of_held_pack
     install(&program);
     running.use_program(program.clone());
     running.again(&CHAIN.replace("mode: process", "mode: process, orphan: keep"));
-    let steps = |status: &Value| counter(status, "smf", "steps");
     let before = running.until("packets are held", |status| {
         steps(status) >= 5 && counter(status, "upf", "buffered") == 3
     });
