@@ -2,8 +2,9 @@
 //!
 //! One thread, the UPF without ports and links: frames in buffers of a pool, each made outside the
 //! time that counts. Beside it a bare loop that does what cannot be left out. A figure of packets
-//! is the fastest of 8 slices of a round, and the median over rounds. A hop is through a chain with
-//! ports, links and workers, by the binary (`hop`).
+//! is the fastest of 8 slices of a round, and the median over rounds. A hop and operations by an
+//! SMF's UDP socket go through a chain with ports, links and workers, by the binary (`hop`,
+//! `socket`).
 //!
 //! SPDX-License-Identifier: Apache-2.0
 
