@@ -13,11 +13,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::association::ASSOCIATION_COUNT;
 use crate::paths::EchoTerms;
+use crate::places::INTERFACE_COUNT_MAX;
 use crate::ranges::Pool;
 use crate::rules::NONE;
 use crate::settings::{Interface, Settings, is_among};
 
 mod ceilings;
+mod instances;
 mod policies;
 
 pub use ceilings::CeilingConfig;
@@ -292,8 +294,6 @@ const fn seconds(seconds: u64) -> Span {
     }
 }
 
-/// Most interfaces.
-const INTERFACE_COUNT_MAX: usize = 64;
 /// Most sessions: a slot's number has 31 bits.
 const SESSIONS_MAX: u32 = 1 << 26;
 
@@ -347,12 +347,13 @@ pub fn read(config: &serde_json::Value) -> Result<(Config, Settings, Vec<String>
     });
     let pools = pools(&config, &mut faults, &mut instances);
     let ceilings = ceilings::ceilings(&config.ceilings, &mut faults.0, |name| {
-        instance_at(&mut instances, name)
+        instances::place_of(&mut instances, name)
     });
     let policies = policies::policies(&config.forwarding_policies, &interfaces, &mut faults.0);
     let groups = config.groups.iter();
-    let groups = groups.map(|name| instance_at(&mut instances, name));
+    let groups = groups.map(|name| instances::place_of(&mut instances, name));
     let groups = groups.collect();
+    instances::check(&instances, &mut faults.0);
     let (node_address, node_name) = node(&config.node_id, &mut faults);
     let peers = config.n4.peers.iter().enumerate().filter_map(|(at, text)| {
         let width = if text.contains(':') { 128 } else { 32 };
@@ -473,15 +474,6 @@ pub(crate) fn switch() -> Interface {
     }
 }
 
-fn instance_at(instances: &mut Vec<Vec<u8>>, name: &str) -> u8 {
-    let known = instances.iter().position(|one| one == name.as_bytes());
-    let at = known.unwrap_or_else(|| {
-        instances.push(name.as_bytes().to_vec());
-        instances.len() - 1
-    });
-    u8::try_from(at).unwrap_or(u8::MAX)
-}
-
 fn interfaces(
     config: &Config,
     faults: &mut Faults,
@@ -511,7 +503,7 @@ fn interfaces(
         made.push(Interface {
             name: one.name.clone(),
             side: one.side as u8,
-            instance: instance_at(instances, instance),
+            instance: instances::place_of(instances, instance),
             v4: one.address,
             v6: one.address_v6,
             mac: faults.mac(path("mac"), &one.mac),
@@ -539,7 +531,7 @@ fn pools(config: &Config, faults: &mut Faults, instances: &mut Vec<Vec<u8>>) -> 
                 "write v4, v6 or both",
             );
         }
-        let instance = instance_at(instances, &one.network_instance);
+        let instance = instances::place_of(instances, &one.network_instance);
         let name = one.name.as_ref().unwrap_or(&one.network_instance);
         let v4 = v4.map(|(net, bits)| {
             let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);

@@ -5,25 +5,28 @@
 //! names have other places now get these. Limits: as many names as a place can say.
 
 use crate::application::number;
+use crate::group::SWITCH;
 use crate::model::Session;
 use crate::path_qos::control::PathControls;
 use crate::rules::{Far, NONE};
 use crate::settings::Settings;
 use crate::stored;
 
-/// Most interfaces, network instances and policies.
-const INTERFACES: usize = 64;
-const INSTANCES: usize = 254;
-const POLICIES: usize = 64;
+/// Most interfaces.
+pub(crate) const INTERFACE_COUNT_MAX: usize = 64;
+/// Most network instances: a place has an octet, of which two values say something else.
+pub(crate) const INSTANCE_COUNT_MAX: usize = SWITCH as usize;
+/// Most forwarding policies.
+pub(crate) const POLICY_COUNT_MAX: usize = 64;
 
 stored! {
     /// Names by their places, as [`number`] has them; 0 for none.
     pub struct Places {
-        interfaces: [u64; INTERFACES],
-        instances: [u64; INSTANCES],
-        policies: [u64; POLICIES],
+        interfaces: [u64; INTERFACE_COUNT_MAX],
+        instances: [u64; INSTANCE_COUNT_MAX],
+        policies: [u64; POLICY_COUNT_MAX],
         /// Interfaces by which the packets of these policies leave, by place.
-        exits: [u8; POLICIES],
+        exits: [u8; POLICY_COUNT_MAX],
     }
 }
 
@@ -135,10 +138,7 @@ mod tests {
             [1, NONE, 0]
         );
         assert_eq!(moved(&from, &to, NONE), NONE);
-        assert_eq!(
-            moved(&from, &to, crate::group::SWITCH),
-            crate::group::SWITCH
-        );
+        assert_eq!(moved(&from, &to, SWITCH), SWITCH);
         assert_eq!(moved(&[0; 3], &[0; 3], 1), NONE, "there was nothing");
     }
 }

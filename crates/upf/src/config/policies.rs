@@ -6,11 +6,10 @@ use catena_engine::config::{ConfigError, ConfigErrors};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::places::POLICY_COUNT_MAX;
 use crate::rules::NONE;
 use crate::settings::{Interface, Policy};
 
-/// Most forwarding policies.
-const POLICY_COUNT_MAX: usize = 64;
 /// Longest Forwarding Policy Identifier (TS 29.244, 8.2.23).
 const IDENTIFIER_LEN_MAX: usize = 255;
 

@@ -96,6 +96,26 @@ fn no_more_is_guaranteed_than_a_ceiling_lets_pass() {
     assert_eq!(said, [what]);
 }
 
+/// A place in a rule is an octet, and two of its values are taken.
+#[test]
+fn there_are_no_more_network_instances_than_rules_can_say() {
+    let with_groups = |count: usize| {
+        let mut settings = settings();
+        let groups: Vec<String> = (0..count).map(|one| format!("group-{one}")).collect();
+        settings["groups"] = json!(groups);
+        settings
+    };
+    let known = config::read(&settings()).unwrap().1.instances.len();
+    config::read(&with_groups(254 - known)).unwrap();
+    let faults = config::read(&with_groups(255 - known)).unwrap_err();
+    let faults: Vec<String> = faults.iter().map(|fault| fault.to_string()).collect();
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(
+        faults[0].contains("there are 255 network instances, and at most 254"),
+        "{faults:?}"
+    );
+}
+
 #[test]
 fn policies_are_named_once_and_lead_to_data_networks() {
     let policies = json!([
