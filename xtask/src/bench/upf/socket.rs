@@ -24,6 +24,7 @@ use super::super::install;
 use super::super::report::{Row, Target};
 use super::super::running::Running;
 use super::super::series::Series;
+use super::OPERATIONS;
 use super::flood::capture;
 use super::operations::{OUTSTANDING, Operation};
 use super::smf::{
@@ -55,12 +56,6 @@ const SERVED: u16 = 64;
 const ROOM: u32 = 400_000;
 /// Packets of all of them in a second.
 const PACE: &str = "50kpps";
-const ORDER: [Operation; 4] = [
-    Operation::Establish,
-    Operation::Of(Request::Modify),
-    Operation::Of(Request::Query),
-    Operation::Of(Request::Delete),
-];
 
 /// Arguments of the child.
 #[derive(clap::Args)]
@@ -76,10 +71,10 @@ pub(crate) struct SmfArguments {
 /// What was found, over rounds, by operation.
 #[derive(Default)]
 pub(super) struct Found {
-    rates: [Series; ORDER.len()],
-    medians: [Series; ORDER.len()],
-    tails: [Series; ORDER.len()],
-    lost: [Series; ORDER.len()],
+    rates: [Series; OPERATIONS.len()],
+    medians: [Series; OPERATIONS.len()],
+    tails: [Series; OPERATIONS.len()],
+    lost: [Series; OPERATIONS.len()],
     pub(super) notes: Vec<String>,
 }
 
@@ -100,7 +95,7 @@ impl Found {
             self.medians[at].push(number("median_us"));
             self.tails[at].push(number("tail_us"));
             self.lost[at].push(number("lost"));
-            let (name, packets) = (ORDER[at].name(), &line["packets"]);
+            let (name, packets) = (OPERATIONS[at].name(), &line["packets"]);
             self.notes
                 .push(format!("{name}, by sockets: {packets} packets among"));
         }
@@ -115,8 +110,8 @@ impl Found {
 
     pub(super) fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
-        for (at, operation) in ORDER.iter().enumerate() {
-            let mut row = |what: &str, unit, series: &[Series; ORDER.len()], target| {
+        for (at, operation) in OPERATIONS.iter().enumerate() {
+            let mut row = |what: &str, unit, series: &[Series; OPERATIONS.len()], target| {
                 let metric = format!("{}, by sockets: {what}", operation.name());
                 rows.push(Row::new(metric, unit, &series[at], None, target));
             };
@@ -151,7 +146,7 @@ fn run(binary: &Path, folder: &Path, time: Duration) -> Result<Vec<Value>, Strin
         lines.push(serde_json::from_str(&line).map_err(|error| format!("{line}: {error}"))?);
     }
     match child.wait(deadline) {
-        Some(status) if status.success() && lines.len() == ORDER.len() => Ok(lines),
+        Some(status) if status.success() && lines.len() == OPERATIONS.len() => Ok(lines),
         Some(status) => Err(format!("{status}: {}", child.error_tail())),
         None => Err("took too long".to_owned()),
     }
@@ -201,7 +196,7 @@ pub(crate) fn ask(arguments: &SmfArguments) -> Result<(), Box<dyn Error>> {
     let chain = Running::start(binary, folder.clone(), (NAME, &text), |words| words)?;
     let mut smf = Smf::new()?;
     let time = Duration::from_millis(arguments.millis);
-    for operation in ORDER {
+    for operation in OPERATIONS {
         let before = passed(&chain)?;
         let found = smf.measure(operation, time)?;
         let after = passed(&chain)?;
